@@ -1,0 +1,47 @@
+# Two commands: `make demo` and `make test`. Both set everything up first; the second time that costs nothing.
+
+PYTHON ?= python3.11
+ifeq ($(shell command -v $(PYTHON) 2>/dev/null),)
+PYTHON := python3
+endif
+BIN := .venv/bin
+STAMP := .venv/ready
+.DEFAULT_GOAL := help
+
+.PHONY: help setup demo test lint types tests search bench clean
+
+help:  ## Show this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+setup: $(STAMP)  ## Build the environment in .venv
+
+# Keyed on a stamp: pip alone takes seconds even when nothing has changed.
+$(STAMP): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $(STAMP)
+
+demo: setup  ## Run a small parallel plan and print its typed graph
+	@$(BIN)/tflow demo
+
+test: lint types tests  ## Format, lint, types, doctests and tests
+
+lint: setup
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+types: setup
+	$(BIN)/mypy
+	$(BIN)/basedpyright
+
+tests: setup
+	$(BIN)/pytest -q -n 2
+
+search: setup  ## A longer random search for counterexamples (not in CI)
+	HYPOTHESIS_PROFILE=search $(BIN)/pytest -q tests/laws -p no:xdist
+
+bench: setup  ## Driver cost per item
+	$(BIN)/python benchmarks/overhead.py
+
+clean:  ## Remove the environment and all caches
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist *.egg-info

@@ -1,0 +1,81 @@
+"""Descriptions of actors. Making one of these starts nothing: the runtime makes the actors when a run needs them.
+
+Two equal descriptions are two sets of actors: they are told apart as objects, never by what they contain.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic
+
+from tflow.combinators import check
+from tflow.types import Shard, W, W_co
+
+
+@dataclass(frozen=True, eq=False)
+class Actors(Generic[W_co]):
+    """``num`` actors, each made by ``make(shard)``. Any class can be an actor."""
+
+    make: Callable[[Shard], W_co]
+    num: int
+    name: str
+    mailbox: int = 4
+    """How many events may wait at one actor before their sender has to."""
+
+    def __post_init__(self) -> None:
+        where = type(self).__name__
+        check.function(where, self.make)
+        check.whole(where, "num", self.num, least=1)
+        check.whole(where, "mailbox", self.mailbox, least=1)
+        check.instance(where, "name", self.name, str, "a string")
+
+    def __repr__(self) -> str:
+        return f"{self.name}[{self.num}]"
+
+    def __str__(self) -> str:
+        return self.name
+
+    def actor_class(self) -> type | None:
+        """The class of the actors, when it can be known without making one."""
+        if inspect.isclass(self.make):
+            return self.make
+        try:
+            made = inspect.get_annotations(self.make, eval_str=True).get("return")
+        except (TypeError, NameError):
+            return None
+        return made if inspect.isclass(made) else None
+
+
+class Actor(Actors[W_co]):
+    """A single actor, such as a learner that trains beside sampling."""
+
+
+def create_actors(make: Callable[[Shard], W], *, num: int = 2, name: str | None = None, mailbox: int = 4) -> Actors[W]:
+    """Describe ``num`` actors made by ``make(shard)``; ``shard`` tells each its index and its seed.
+
+    Law: describing creates nothing; two equal descriptions are two sets of actors.
+
+    >>> from tflow import Shard, create_actors, from_actors
+    >>> class Counter:
+    ...     def __init__(self, start: int) -> None:
+    ...         self.n = start
+    ...     def next(self) -> int:
+    ...         self.n += 1
+    ...         return self.n
+    >>> def make_counter(shard: Shard) -> Counter:
+    ...     return Counter(10 * shard.index)
+    >>> counters = create_actors(make_counter, num=2)
+    >>> list(from_actors(counters, Counter.next).gather_sync().take(4).run())
+    [1, 11, 2, 12]
+    """
+    return Actors(make, num, name if name is not None else check.label_of(make), mailbox)
+
+
+def create_actor(make: Callable[[Shard], W], *, name: str | None = None, mailbox: int = 4) -> Actor[W]:
+    """Describe one actor, for ``call`` and ``hand_off``.
+
+    Law: describing creates nothing; two equal descriptions are two actors.
+    """
+    return Actor(make, 1, name if name is not None else check.label_of(make), mailbox)

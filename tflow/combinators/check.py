@@ -1,0 +1,90 @@
+"""Argument checks. Each answers with what was given, what is allowed, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
+
+from tflow.errors import PlanError
+from tflow.types import ActorOp, LiveOp, Op, Stateful, StatefulActorOp, StatefulLiveOp, Stateless
+
+X = TypeVar("X")
+KINDS = (Stateless, Stateful, ActorOp, StatefulActorOp, LiveOp, StatefulLiveOp)
+
+
+def whole(where: str, name: str, value: int, *, least: int, hint: str = "") -> int:
+    """A whole number that is at least ``least``."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise PlanError(f"{where}: {name} must be a whole number, got {value!r}.")
+    if value < least:
+        raise PlanError(f"{where}: {name} must be at least {least}, got {value}.{f' {hint}' if hint else ''}")
+    return value
+
+
+def positive(where: str, name: str, value: float) -> float:
+    """A finite number above zero."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise PlanError(f"{where}: {name} must be a number, got {value!r}.")
+    if not 0 < value < float("inf"):
+        raise PlanError(f"{where}: {name} must be finite and above 0, got {value}.")
+    return value
+
+
+def function(where: str, value: object) -> None:
+    """Something that can be called, and is not an operator."""
+    if isinstance(value, Op):
+        name = type(value).__name__
+        hint = f" Use {where.replace('map', 'for_each')}({name}(...))." if where in ("map", "par_map") else ""
+        raise PlanError(f"{where}: {name} is an operator, not a function.{hint}")
+    if not callable(value):
+        raise PlanError(f"{where}: expected a function, got {value!r}.")
+
+
+def operator(where: str, value: object) -> Op[object, object, object]:
+    """An operator that can be run: a frozen value of one of the kinds."""
+    name = value.__name__ if isinstance(value, type) else type(value).__name__
+    if isinstance(value, type) and issubclass(value, Op):
+        raise PlanError(f"{where}: got the class {name}; pass a value of it, {name}(...).")
+    if not isinstance(value, Op):
+        hint = f" Plain functions go to {where.replace('for_each', 'map')}()." if callable(value) else ""
+        raise PlanError(f"{where}: expected an operator, a value of a class that derives from Op, got {value!r}.{hint}")
+    if not isinstance(value, KINDS):
+        kinds = ", ".join(kind.__name__ for kind in KINDS)
+        raise PlanError(f"{where}: {name} derives from Op directly, which has no method to run. Derive from one of {kinds}.")
+    parameters = getattr(value, "__dataclass_params__", None)
+    if parameters is not None and not parameters.frozen:
+        raise PlanError(f"{where}: {name} is a dataclass that can change; declare it @dataclass(frozen=True).")
+    return value
+
+
+def instance(where: str, name: str, value: X, kind: type | tuple[type, ...], wanted: str) -> X:
+    """A value of the given class, described to the user as ``wanted``."""
+    if not isinstance(value, kind):
+        raise PlanError(f"{where}: {name} must be {wanted}, got {value!r}.")
+    return value
+
+
+def rerunnable(where: str, value: object) -> None:
+    """An iterable that starts anew each time, or a function that makes one: a plan can be run more than once."""
+    if callable(value):
+        return
+    if not isinstance(value, Iterable):
+        raise PlanError(f"{where}: expected an iterable or a function that makes one, got {value!r}.")
+    if isinstance(value, Iterator):
+        raise PlanError(
+            f"{where}: got a live {type(value).__name__}, which can be read only once, but a plan can be run again. "
+            "Pass a function that makes it, e.g. a lambda."
+        )
+
+
+def one_of(where: str, name: str, value: X, allowed: tuple[X, ...]) -> X:
+    """One of a few values."""
+    if value not in allowed:
+        choices = " or ".join(repr(choice) for choice in allowed)
+        raise PlanError(f"{where}: {name} must be {choices}, got {value!r}.")
+    return value
+
+
+def label_of(fn: Callable[..., object]) -> str:
+    """A short name for a function, for errors and drawings."""
+    return str(getattr(fn, "__qualname__", type(fn).__name__)).replace("<locals>.", "").rsplit(".", 1)[-1]

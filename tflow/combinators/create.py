@@ -1,0 +1,144 @@
+"""Where streams begin: items, ranges, iterables and actors.
+
+A name that starts with ``par_`` makes a parallel stream; the others make a driver stream, which is synchronous.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import cycle, pairwise
+from typing import Generic, cast
+
+from tflow.combinators import check, hints, nodes
+from tflow.combinators.actors import Actors
+from tflow.combinators.par import ParIter
+from tflow.combinators.stream import Iter
+from tflow.errors import PlanError
+from tflow.types import Shard, Sync, U, W
+
+
+def from_items(items: Iterable[U], *, repeat: bool = False) -> Iter[U, Sync]:
+    """A driver stream of some values. They are read now; the plan keeps a copy.
+
+    Law: yields the items in order; with ``repeat=True`` again and again.
+
+    >>> from tflow import from_items
+    >>> list(from_items("abc").run())
+    ['a', 'b', 'c']
+    """
+    return Iter(nodes.FromItems(frozen("from_items", items), repeat))
+
+
+def from_range(count: int, *, repeat: bool = False) -> Iter[int, Sync]:
+    """The numbers from 0 to ``count - 1``.
+
+    Law: as ``from_items(range(count))``.
+    """
+    return Iter(nodes.FromItems(range(check.whole("from_range", "count", count, least=0)), repeat))
+
+
+def from_iterable(make: Callable[[], Iterable[U]]) -> Iter[U, Sync]:
+    """A driver stream of whatever ``make()`` yields; it is called once per run and may be endless.
+
+    Law: yields what ``make()`` yields, in order; one item is read per item asked for.
+
+    >>> from itertools import count
+    >>> from tflow import from_iterable
+    >>> list(from_iterable(count).take(3).run())
+    [0, 1, 2]
+    """
+    if not callable(make):
+        raise PlanError(f"from_iterable: expected a function that makes an iterable, got {make!r}. For values use from_items().")
+    return Iter(nodes.FromItems(make, repeat=False))
+
+
+def from_actors(actors: Actors[W], pull: Callable[[W], U]) -> ParIter[U]:
+    """A parallel stream over actors of any class: an item is one call of ``pull(actor)``.
+
+    Law: items of a shard come in call order; ``StopIteration`` ends that shard and no other.
+    """
+    check.instance("from_actors", "actors", actors, Actors, "actors, made by create_actors()")
+    check.function("from_actors", pull)
+    return ParIter(nodes.FromActors(actors, pull))
+
+
+def par_from_items(items: Iterable[U], *, shards: int = 2, repeat: bool = False) -> ParIter[U]:
+    """A parallel stream of some values, dealt to ``shards`` fresh actors in turn.
+
+    Law: ``gather_sync`` yields the items in order.
+
+    >>> from tflow import par_from_items
+    >>> list(par_from_items("abc", shards=2).gather_sync().run())
+    ['a', 'b', 'c']
+    """
+    check.whole("par_from_items", "shards", shards, least=1)
+    values = frozen("par_from_items", items)
+    parts = tuple(values[index::shards] for index in range(shards))
+    return _over_parts("par_from_items", parts, repeat, hints.of_values(values))
+
+
+def par_from_range(count: int, *, shards: int = 2, repeat: bool = False) -> ParIter[int]:
+    """The numbers from 0 to ``count - 1`` in ``shards`` consecutive blocks, the first ones longer by one where needed.
+
+    Law: the shards, one after the other, are ``range(count)``.
+    """
+    check.whole("par_from_range", "shards", shards, least=1)
+    check.whole("par_from_range", "count", count, least=0)
+    small, longer = divmod(count, shards)
+    edges = [index * small + min(index, longer) for index in range(shards + 1)]
+    parts = tuple(range(start, stop) for start, stop in pairwise(edges))
+    return _over_parts("par_from_range", parts, repeat, int)
+
+
+def par_from_iterables(iterables: Sequence[Iterable[U] | Callable[[], Iterable[U]]], *, repeat: bool = False) -> ParIter[U]:
+    """One shard per iterable, or per function that makes one (it is called inside the actor, and may be endless).
+
+    Law: shard i yields what ``iterables[i]`` yields, in order.
+    """
+    parts = tuple(iterables)
+    if not parts:
+        raise PlanError("par_from_iterables: give at least one iterable; a parallel stream has at least one shard.")
+    for part in parts:
+        check.rerunnable("par_from_iterables", part)
+    kept = tuple(part if callable(part) else frozen("par_from_iterables", part) for part in parts)
+    return _over_parts("par_from_iterables", kept, repeat, hints.UNKNOWN)
+
+
+def frozen(where: str, items: Iterable[U]) -> Sequence[U]:
+    """A copy that nobody can change; ranges already are."""
+    if callable(items):
+        raise PlanError(f"{where}: got the function {check.label_of(items)}; use from_iterable() for functions.")
+    check.rerunnable(where, items)
+    return cast("Sequence[U]", items) if isinstance(items, range) else tuple(items)
+
+
+@dataclass(frozen=True)
+class Part(Generic[U]):
+    """The actor of a shard of values. It only holds them: each run reads them from the start."""
+
+    values: Iterable[U] | Callable[[], Iterable[U]]
+    repeat: bool
+
+    def read(self) -> Iterator[U]:
+        values = self.values() if callable(self.values) else self.values
+        return cycle(values) if self.repeat else iter(values)
+
+
+@dataclass(frozen=True)
+class Dealt(Generic[U]):
+    """Makes the actor of each shard."""
+
+    parts: tuple[Part[U], ...]
+    element: object = field(compare=False)
+    """The run-time hint of what the parts hold."""
+
+    def __call__(self, shard: Shard) -> Part[U]:
+        return self.parts[shard.index]
+
+
+def _over_parts(
+    name: str, parts: tuple[Iterable[U] | Callable[[], Iterable[U]], ...], repeat: bool, element: object
+) -> ParIter[U]:
+    deal = Dealt(tuple(Part(values, repeat) for values in parts), element)
+    return ParIter(nodes.FromActors(Actors(deal, len(parts), name), Part.read, opens=True))

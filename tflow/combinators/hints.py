@@ -1,0 +1,206 @@
+"""Element types at run time: what each edge of a plan carries, as far as annotations tell.
+
+This is for people (``print(plan)``) and for plan validation. It never guesses: what is not annotated is ``UNKNOWN`` and is
+never an error. The static types of ``Iter`` and ``ParIter`` are the real check; this one repeats it for plans that no type
+checker saw.
+"""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Iterable, Mapping
+from types import UnionType
+from typing import TypeVar, get_args, get_origin, get_type_hints
+
+from tflow.combinators import nodes
+from tflow.types import Op
+
+
+class _Unknown:
+    def __repr__(self) -> str:
+        return "?"
+
+
+UNKNOWN = _Unknown()
+Hint = object
+Signature = tuple[Hint, Hint, Hint]
+
+
+def show(hint: Hint) -> str:
+    """A type as users write it: ``list[int]``, ``Rollout``, ``int | str``."""
+    if hint is UNKNOWN or isinstance(hint, TypeVar):
+        return "?"
+    if hint is None or hint is type(None):
+        return "None"
+    if isinstance(hint, str):
+        return hint
+    args = get_args(hint)
+    origin = get_origin(hint)
+    if origin in (typing.Union, UnionType):
+        return " | ".join(show(arg) for arg in args)
+    if origin is typing.Literal:
+        return f"Literal[{', '.join(map(repr, args))}]"
+    if args:
+        return f"{_name(origin)}[{', '.join(show(arg) for arg in args)}]"
+    return _name(hint)
+
+
+def _name(hint: Hint) -> str:
+    return str(getattr(hint, "__name__", hint)).rsplit(".", 1)[-1]
+
+
+def operator_signature(op: Op[object, object, object]) -> Signature:
+    """What an operator consumes, produces and requires, read from the class it derives from."""
+    given = getattr(op, "__orig_class__", None)
+    known: dict[object, Hint] = dict(zip(getattr(type(op), "__parameters__", ()), get_args(given), strict=False))
+    return typing.cast("Signature", tuple(substitute(arg, known) for arg in base_arguments(type(op), Op)))
+
+
+def base_arguments(cls: type, base: type) -> tuple[Hint, ...]:
+    """The type arguments with which ``cls`` derives from the generic ``base``."""
+    if cls is base:
+        return tuple(getattr(cls, "__parameters__", ()))
+    for parent in getattr(cls, "__orig_bases__", cls.__bases__):
+        origin = get_origin(parent) or parent
+        if inspect.isclass(origin) and issubclass(origin, base):
+            parameters = getattr(origin, "__parameters__", ())
+            known: dict[object, Hint] = dict(zip(parameters, get_args(parent) or parameters, strict=False))
+            return tuple(substitute(arg, known) for arg in base_arguments(origin, base))
+    return ()
+
+
+def substitute(hint: Hint, known: Mapping[object, Hint]) -> Hint:
+    """Replace type variables by what is known of them."""
+    if isinstance(hint, TypeVar):
+        return known.get(hint, hint)
+    args = get_args(hint)
+    if not args or get_origin(hint) is typing.Literal:
+        return hint
+    new = tuple(substitute(arg, known) for arg in args)
+    if new == args:
+        return hint
+    return generic(get_origin(hint), *new)
+
+
+def generic(origin: object, *args: Hint) -> Hint:
+    """``origin[args]``, or UNKNOWN where Python cannot say it."""
+    if any(arg is UNKNOWN for arg in args) and origin not in (list, tuple):
+        return UNKNOWN
+    try:
+        if origin in (typing.Union, UnionType):
+            return typing.Union[args]  # noqa: UP007  # the members are only known now
+        return origin[args if len(args) > 1 else args[0]]  # type: ignore[index]  # a generic class
+    except TypeError:
+        return UNKNOWN
+
+
+def solve(pattern: Hint, actual: Hint, known: dict[object, Hint]) -> None:
+    """Learn type variables of ``pattern`` by laying it over ``actual``."""
+    if isinstance(pattern, TypeVar):
+        if actual is not UNKNOWN:
+            known.setdefault(pattern, actual)
+        return
+    for inner, found in zip(get_args(pattern), get_args(actual), strict=False):
+        solve(inner, found, known)
+
+
+def accepts(wanted: Hint, given: Hint) -> bool:
+    """False only when it is certain that ``given`` is not a ``wanted``."""
+    if given is typing.Never:
+        return True
+    for hint in (wanted, given):
+        if hint is UNKNOWN or hint is typing.Any or isinstance(hint, (TypeVar, str)):
+            return True
+    if get_origin(given) in (typing.Union, UnionType):
+        return all(accepts(wanted, arg) for arg in get_args(given))
+    if get_origin(wanted) in (typing.Union, UnionType):
+        return any(accepts(arg, given) for arg in get_args(wanted))
+    want, have = get_origin(wanted) or wanted, get_origin(given) or given
+    if not (inspect.isclass(want) and inspect.isclass(have)) or getattr(want, "_is_protocol", False):
+        return True
+    if want in (float, complex) and issubclass(have, (int, float)):
+        return True
+    try:
+        return issubclass(have, want)
+    except TypeError:
+        return True
+
+
+def result_of(fn: object) -> Hint:
+    """What a function returns, by its annotation."""
+    if inspect.isclass(fn):
+        return fn
+    try:
+        return get_type_hints(fn).get("return", UNKNOWN)
+    except (TypeError, NameError):
+        return UNKNOWN
+
+
+def member(hint: Hint) -> Hint:
+    """The element of an iterable type."""
+    args = get_args(hint)
+    return args[0] if args else UNKNOWN
+
+
+def of_values(values: object) -> Hint:
+    """The common type of some values, from a look at the first few."""
+    if isinstance(values, range):
+        return int
+    if not isinstance(values, (list, tuple)) or not values:
+        return UNKNOWN
+    kinds = dict.fromkeys(type(value) for value in values[:64])
+    return generic(typing.Union, *kinds) if len(kinds) > 1 else next(iter(kinds))
+
+
+def element(node: nodes.Node, inputs: tuple[Hint, ...]) -> Hint:
+    """What leaves ``node`` when ``inputs`` enter it."""
+    match node:
+        case nodes.FromItems(items=items):
+            return member(result_of(items)) if callable(items) else of_values(items)
+        case nodes.FromActors(pull=pull, of=of):
+            return getattr(of.make, "element", None) or result_of(pull)
+        case nodes.Map(fn=fn):
+            return result_of(fn)
+        case nodes.FlatMap(fn=fn):
+            return member(result_of(fn))
+        case nodes.Scan(initial=initial):
+            return type(initial)
+        case nodes.ForEach(op=op) | nodes.CallActor(op=op):
+            return _operator_result(op, inputs[0])
+        case nodes.Batch() | nodes.GatherSync(rounds=True):
+            return generic(list, inputs[0])
+        case nodes.Flatten():
+            return member(inputs[0])
+        case nodes.Zip():
+            return generic(tuple, *inputs)
+        case nodes.Drain():
+            return typing.Never
+        case nodes.UnionOf() | nodes.ParUnionOf():
+            return _common(inputs)
+        case _:
+            return inputs[0] if inputs else UNKNOWN
+
+
+def _operator_result(op: Op[object, object, object], given: Hint) -> Hint:
+    signature = operator_signature(op)
+    if len(signature) != 3:
+        return UNKNOWN
+    known: dict[object, Hint] = {}
+    solve(signature[0], given, known)
+    return substitute(signature[1], known)
+
+
+def _common(inputs: Iterable[Hint]) -> Hint:
+    shown = list(dict.fromkeys(hint for hint in inputs if hint is not typing.Never))
+    if not shown:
+        return typing.Never
+    return shown[0] if len(shown) == 1 else generic(typing.Union, *shown)
+
+
+def elements(order: list[nodes.Node]) -> dict[nodes.Node, Hint]:
+    """The element type of every edge of a plan, given ``nodes.walk`` of it."""
+    found: dict[nodes.Node, Hint] = {}
+    for node in order:
+        found[node] = element(node, tuple(found[up] for up in node.inputs))
+    return found

@@ -1,0 +1,437 @@
+"""The nodes of a plan: frozen descriptions, compared by identity, with no behaviour beyond describing themselves.
+
+``Iter`` and ``ParIter`` are typed shells around these; ``tflow.runtime`` gives each a cell that can be polled. The same
+node stands on both sides of a gather: a ``Batch`` over a parallel input runs inside the actors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar, Literal
+
+from tflow.combinators.actors import Actor, Actors
+from tflow.combinators.check import label_of
+from tflow.types import Op
+
+Function = Callable[..., object]
+Operator = Op[object, object, object]
+Mode = Literal["round_robin", "async"]
+OnFull = Literal["block", "drop_oldest"]
+ShardOf = tuple[Actors[object], int]
+
+
+class _Shown(dict[str, str]):
+    """The fields of a node as a drawing shows them, for ``str.format_map``."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+
+    def __missing__(self, name: str) -> str:
+        value = getattr(self.node, name)
+        if isinstance(value, Op):
+            return type(value).__name__
+        if isinstance(value, float):
+            return f"{value:g}"
+        if isinstance(value, tuple):
+            return ":".join(f"{item:g}" for item in value)
+        return label_of(value) if callable(value) else str(value)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Node:
+    """One operator of a plan and, at the same time, the edge that leaves it."""
+
+    name: str | None = None
+    position: int = -1
+    """Where the node stands in its plan; set only on the copies that travel to actors."""
+    shown_as: str | None = None
+    """The label of the original, on such a copy."""
+
+    shape: ClassVar[str]
+    """The operator with its arguments, such as ``batch({size})``."""
+    limits: ClassVar[str] = ""
+    """What bounds it: calls in flight, buffers, sizes."""
+    chance: ClassVar[str] = ""
+    """Why it may decide differently in another run; empty if it cannot."""
+    always_sync: ClassVar[bool | None] = None
+    """None: it is synchronous if its inputs are."""
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """The nodes whose edges this one consumes."""
+        return ()
+
+    @cached_property
+    def parallel(self) -> bool:
+        """True if it runs inside the actors of a parallel stream."""
+        return bool(self.inputs) and all(node.parallel for node in self.inputs)
+
+    @cached_property
+    def sync(self) -> bool:
+        """True if an update made between two items reaches all that follow."""
+        return all(node.sync for node in self.inputs) if self.always_sync is None else self.always_sync
+
+    @property
+    def what(self) -> str:
+        """The operator as users wrote it, such as ``par_map(double)``."""
+        text = self.shape.format_map(_Shown(self))
+        return f"par_{text}" if self.parallel and self.inputs and text[0].islower() else text
+
+    @property
+    def label(self) -> str:
+        """How errors and drawings call this node."""
+        return self.shown_as or (f"{self.what} '{self.name}'" if self.name else self.what)
+
+    @property
+    def bounds(self) -> str:
+        """The limits that are set, filled in."""
+        limits = self.limits.format_map(_Shown(self)).split(", ")
+        return ", ".join(limit for limit in limits if not limit.endswith("=None"))
+
+    @property
+    def unpredictable(self) -> str:
+        """Why this node may decide differently in another run; empty if it cannot."""
+        return self.chance
+
+
+# --------------------------------------------------------------------------- sources
+
+
+@dataclass(frozen=True, eq=False)
+class FromItems(Node):
+    """Items made by the driver: a value that can be read again, or a function that makes an iterable."""
+
+    items: object
+    repeat: bool
+
+    @property
+    def shape(self) -> str:  # type: ignore[override]  # depends on what was given
+        return "from_iterable({items})" if callable(self.items) else "from_items(...)"
+
+    @property
+    def limits(self) -> str:  # type: ignore[override]  # depends on what was given
+        return "repeat" if self.repeat else ""
+
+
+@dataclass(frozen=True, eq=False)
+class ParSource(Node):
+    """A node where a parallel stream begins."""
+
+    of: Actors[object]
+    limits: ClassVar[str] = "shards={shards}"
+
+    @property
+    def shards(self) -> int:
+        return self.of.num
+
+    @cached_property
+    def parallel(self) -> bool:
+        return True
+
+
+@dataclass(frozen=True, eq=False)
+class FromActors(ParSource):
+    """One shard per actor. An item is one call of ``pull(actor)``, or, if the stream ``opens`` its actors, one member of
+    ``pull(actor)``, which is then called once per run."""
+
+    pull: Function
+    opens: bool = False
+
+    @property
+    def what(self) -> str:
+        return f"{self.of.name}(...)" if self.opens else f"from_actors({self.of.name}, {label_of(self.pull)})"
+
+
+@dataclass(frozen=True, eq=False)
+class Scatter(ParSource):
+    """Driver items dealt to fresh actors, one item per call."""
+
+    up: Node
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.up,)
+
+    @property
+    def what(self) -> str:
+        return f"repartition({self.of.num})"
+
+
+# --------------------------------------------------------------------------- one input
+
+
+@dataclass(frozen=True, eq=False)
+class Unary(Node):
+    """A node with one input."""
+
+    up: Node
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.up,)
+
+
+@dataclass(frozen=True, eq=False)
+class Map(Unary):
+    fn: Function
+    shape: ClassVar[str] = "map({fn})"
+
+
+@dataclass(frozen=True, eq=False)
+class Filter(Unary):
+    fn: Function
+    shape: ClassVar[str] = "filter({fn})"
+
+
+@dataclass(frozen=True, eq=False)
+class Tap(Unary):
+    fn: Function
+    shape: ClassVar[str] = "tap({fn})"
+
+
+@dataclass(frozen=True, eq=False)
+class FlatMap(Unary):
+    fn: Function
+    shape: ClassVar[str] = "flat_map({fn})"
+
+
+@dataclass(frozen=True, eq=False)
+class Scan(Unary):
+    fn: Function
+    initial: object
+    shape: ClassVar[str] = "scan({fn})"
+
+
+@dataclass(frozen=True, eq=False)
+class ForEach(Unary):
+    op: Operator
+    shape: ClassVar[str] = "for_each({op})"
+
+
+@dataclass(frozen=True, eq=False)
+class Batch(Unary):
+    size: int
+    shape: ClassVar[str] = "batch({size})"
+
+
+@dataclass(frozen=True, eq=False)
+class Flatten(Unary):
+    shape: ClassVar[str] = "flatten()"
+
+
+@dataclass(frozen=True, eq=False)
+class Take(Unary):
+    count: int
+    shape: ClassVar[str] = "take({count})"
+
+
+@dataclass(frozen=True, eq=False)
+class Shuffle(Unary):
+    buffer: int
+    seed: int
+    shape: ClassVar[str] = "shuffle({buffer})"
+    limits: ClassVar[str] = "buffer={buffer}, seed={seed}"
+    always_sync: ClassVar[bool | None] = False
+
+
+@dataclass(frozen=True, eq=False)
+class Drain(Unary):
+    shape: ClassVar[str] = "drain()"
+
+
+@dataclass(frozen=True, eq=False)
+class Every(Unary):
+    unit: Literal["items", "steps", "seconds"]
+    amount: float
+    shape: ClassVar[str] = "every({unit}={amount})"
+
+    @property
+    def unpredictable(self) -> str:
+        return "reads the clock" if self.unit == "seconds" else ""
+
+
+@dataclass(frozen=True, eq=False)
+class SelectShards(Unary):
+    chosen: tuple[int, ...]
+
+    @property
+    def what(self) -> str:
+        return f"select_shards({', '.join(map(str, self.chosen))})"
+
+
+# --------------------------------------------------------------------------- from actors to the driver
+
+
+@dataclass(frozen=True, eq=False)
+class Gathering(Unary):
+    """A node that turns a parallel stream into a driver stream."""
+
+    @cached_property
+    def parallel(self) -> bool:
+        return False
+
+
+@dataclass(frozen=True, eq=False)
+class GatherSync(Gathering):
+    rounds: bool
+    limits: ClassVar[str] = "one call per shard and round"
+    always_sync: ClassVar[bool | None] = True
+
+    @property
+    def what(self) -> str:
+        return "gather_rounds()" if self.rounds else "gather_sync()"
+
+
+@dataclass(frozen=True, eq=False)
+class GatherAsync(Gathering):
+    in_flight: int
+    per_call: int
+    max_staleness: int | None
+    shape: ClassVar[str] = "gather_async()"
+    limits: ClassVar[str] = "in_flight={in_flight}, per_call={per_call}, max_staleness={max_staleness}"
+    chance: ClassVar[str] = "order depends on which actor answers first"
+    always_sync: ClassVar[bool | None] = False
+
+
+@dataclass(frozen=True, eq=False)
+class CallActor(Unary):
+    """Each item is a call to one actor; nothing else is pulled meanwhile."""
+
+    actor: Actor[object]
+    op: Operator
+    shape: ClassVar[str] = "call({actor}, {op})"
+    limits: ClassVar[str] = "one call in flight"
+
+
+@dataclass(frozen=True, eq=False)
+class HandOff(CallActor):
+    """Items fill the mailbox of one actor; results come back in order."""
+
+    mailbox: int
+    on_full: OnFull
+    shape: ClassVar[str] = "hand_off({actor}, {op})"
+    limits: ClassVar[str] = "mailbox={mailbox}, on_full={on_full}"
+    chance: ClassVar[str] = "how far the actor has come depends on timing"
+    always_sync: ClassVar[bool | None] = False
+
+
+# --------------------------------------------------------------------------- several inputs or outputs
+
+
+@dataclass(frozen=True, eq=False)
+class Zip(Node):
+    left: Node
+    right: Node
+    shape: ClassVar[str] = "zip()"
+    always_sync: ClassVar[bool | None] = False
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.left, self.right)
+
+
+@dataclass(frozen=True, eq=False)
+class UnionOf(Node):
+    streams: tuple[Node, ...]
+    weights: tuple[float, ...] | None
+    mode: Mode
+    shape: ClassVar[str] = "Union()"
+    limits: ClassVar[str] = "mode={mode}, weights={weights}"
+    always_sync: ClassVar[bool | None] = False
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return self.streams
+
+    @property
+    def unpredictable(self) -> str:
+        return "serves whoever is ready" if self.mode == "async" else ""
+
+
+@dataclass(frozen=True, eq=False)
+class ParUnionOf(Node):
+    streams: tuple[Node, ...]
+    shape: ClassVar[str] = "ParUnion()"
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return self.streams
+
+
+@dataclass(frozen=True, eq=False)
+class Split(Unary):
+    """Not an edge itself: its branches are."""
+
+    branches: int
+    max_lag: int | None
+    shape: ClassVar[str] = "split({branches})"
+
+    @cached_property
+    def sync(self) -> bool:
+        return self.up.sync and self.max_lag is None
+
+    @property
+    def bounds(self) -> str:
+        return "lock step" if self.max_lag is None else f"max_lag={self.max_lag}"
+
+
+@dataclass(frozen=True, eq=False)
+class Branch(Node):
+    split: Split
+    index: int
+    shape: ClassVar[str] = "branch {index}"
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.split,)
+
+
+# --------------------------------------------------------------------------- what stands for an input inside an actor
+
+
+@dataclass(frozen=True, eq=False)
+class Pulled(Node):
+    """Inside an actor: what ``FromActors`` is there."""
+
+    pull: Function
+    opens: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Fed(Node):
+    """Inside an actor: items that the driver sends along with the call."""
+
+
+# --------------------------------------------------------------------------- the graph
+
+
+def walk(sink: Node) -> list[Node]:
+    """Every node of the plan once, inputs before consumers. A node's index here is its position."""
+    order: dict[Node, None] = {}
+    stack: list[tuple[Node, bool]] = [(sink, False)]
+    while stack:
+        node, ready = stack.pop()
+        if node in order:
+            continue
+        if ready:
+            order[node] = None
+            continue
+        stack.append((node, True))
+        stack.extend((up, False) for up in reversed(node.inputs))
+    return list(order)
+
+
+def shards(node: Node) -> tuple[ShardOf, ...]:
+    """The shards of a parallel node: which actor of which description each one is."""
+    match node:
+        case ParSource(of=of):
+            return tuple((of, index) for index in range(of.num))
+        case ParUnionOf(streams=streams):
+            return tuple(shard for stream in streams for shard in shards(stream))
+        case SelectShards(up=up, chosen=chosen):
+            every = shards(up)
+            return tuple(every[index] for index in chosen)
+        case _:
+            return shards(node.inputs[0])

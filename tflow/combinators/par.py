@@ -1,0 +1,207 @@
+"""``ParIter[T]``: a stream with one shard per actor. Its operators run inside the actors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from tflow.combinators import check, nodes
+from tflow.combinators.actors import Actors
+from tflow.combinators.runnable import Described
+from tflow.combinators.splits import Splits
+from tflow.combinators.stream import Iter
+from tflow.errors import PlanError
+from tflow.types import Async, OnActor, Op, Shard, Sync, T, U, V
+
+
+class ParIter(Described, Splits[Iter[T, Sync], Iter[T]]):
+    """A parallel stream of ``T``: one shard per actor. ``gather_*`` brings it to the driver."""
+
+    __slots__ = ()
+
+    if not TYPE_CHECKING:  # so that `a, b = stream` is a type error, and a sentence at run time
+
+        def __iter__(self):
+            raise TypeError(
+                f"A parallel stream does not iterate ({self.node.label}). Gather it and run it: "
+                "`for item in stream.gather_sync().run()`."
+            )
+
+    # ------------------------------------------------------------------- inside the actors
+
+    def par_map(self, fn: Callable[[T], U]) -> ParIter[U]:
+        """Apply a function to each item, inside the actors.
+
+        Law: identity and composition, per shard.
+
+        >>> from tflow import par_from_items
+        >>> list(par_from_items([1, 2, 3]).par_map(lambda x: -x).gather_sync().run())
+        [-1, -2, -3]
+        """
+        check.function("par_map", fn)
+        return ParIter(nodes.Map(self.node, fn))
+
+    def par_for_each(self, op: Op[T, U, OnActor]) -> ParIter[U]:
+        """Apply an operator to each item, inside the actors; an ``ActorOp`` receives its actor.
+
+        Law: as ``par_map``; state is kept per (run, node, shard).
+        """
+        return ParIter(nodes.ForEach(self.node, check.operator("par_for_each", op)))
+
+    def par_tap(self, fn: Callable[[T], object]) -> ParIter[T]:
+        """Look at each item inside the actors.
+
+        Law: identity.
+        """
+        check.function("par_tap", fn)
+        return ParIter(nodes.Tap(self.node, fn))
+
+    def par_filter(self, fn: Callable[[T], bool]) -> ParIter[T]:
+        """Keep the items for which ``fn`` is true, inside the actors.
+
+        Law: as the built-in ``filter``, per shard.
+        """
+        check.function("par_filter", fn)
+        return ParIter(nodes.Filter(self.node, fn))
+
+    def par_flat_map(self, fn: Callable[[T], Iterable[U]]) -> ParIter[U]:
+        """Replace each item by zero or more others, inside the actors.
+
+        Law: as ``flat_map``, per shard.
+        """
+        check.function("par_flat_map", fn)
+        return ParIter(nodes.FlatMap(self.node, fn))
+
+    def par_flatten(self: ParIter[Iterable[U]]) -> ParIter[U]:
+        """Replace each iterable by its members, inside the actors.
+
+        Law: as ``flatten``, per shard.
+        """
+        return ParIter(nodes.Flatten(self.node))
+
+    def par_batch(self, size: int) -> ParIter[list[T]]:
+        """Group consecutive items of each shard; a shorter last list is kept.
+
+        Law: ``par_batch(n)`` then ``par_flatten`` is the identity, per shard.
+        """
+        check.whole("par_batch", "size", size, least=1, hint="To pass items through unbatched, drop par_batch().")
+        return ParIter(nodes.Batch(self.node, size))
+
+    def par_take(self, count: int) -> ParIter[T]:
+        """The first ``count`` items of each shard.
+
+        Law: as ``take``, per shard.
+        """
+        check.whole("par_take", "count", count, least=0)
+        return ParIter(nodes.Take(self.node, count))
+
+    def par_scan(self, fn: Callable[[U, T], U], initial: U) -> ParIter[U]:
+        """Fold the items of each shard into a state and show the state after each.
+
+        Law: as ``scan``, per shard.
+        """
+        check.function("par_scan", fn)
+        return ParIter(nodes.Scan(self.node, fn, initial))
+
+    def par_shuffle(self, buffer: int, *, seed: int = 0) -> ParIter[T]:
+        """Shuffle each shard within a buffer; every shard has its own random numbers.
+
+        Law: as ``shuffle``, per shard.
+        """
+        check.whole("par_shuffle", "buffer", buffer, least=1)
+        check.whole("par_shuffle", "seed", seed, least=0)
+        return ParIter(nodes.Shuffle(self.node, buffer, seed))
+
+    def par_zip(self, other: ParIter[V]) -> ParIter[tuple[T, V]]:
+        """Pair the items of two streams over the same actors, shard by shard.
+
+        Law: as ``zip``, per shard.
+        """
+        check.instance("par_zip", "other", other, ParIter, "a parallel stream")
+        if nodes.shards(self.node) != nodes.shards(other.node):
+            raise PlanError("par_zip: the two streams run on different actors. Gather both, then use zip().")
+        return ParIter(nodes.Zip(self.node, other.node))
+
+    # ------------------------------------------------------------------- which actors
+
+    def select_shards(self, *shards: int) -> ParIter[T]:
+        """Keep some of the shards, by index, in the given order.
+
+        Law: the other shards' actors are never called.
+        """
+        count = len(nodes.shards(self.node))
+        if not shards:
+            raise PlanError("select_shards: give at least one shard.")
+        for shard in shards:
+            check.whole("select_shards", "a shard", shard, least=0)
+            if shard >= count:
+                raise PlanError(f"select_shards: there is no shard {shard}; the stream has {count} (0 to {count - 1}).")
+        if len(set(shards)) < len(shards):
+            raise PlanError(f"select_shards: each shard can be selected once, got {shards}.")
+        return ParIter(nodes.SelectShards(self.node, shards))
+
+    def repartition(self, shards: int) -> ParIter[T]:
+        """Deal the items to ``shards`` fresh actors, each item to the first that is free.
+
+        Law: the same multiset of items; at most one item per new actor is under way.
+        """
+        check.whole("repartition", "shards", shards, least=1)
+        fresh: Actors[object] = Actors(Blank(), shards, "repartition")
+        return ParIter(nodes.Scatter(fresh, nodes.GatherAsync(self.node, 1, 1, None)))
+
+    # ------------------------------------------------------------------- to the driver
+
+    def gather_sync(self) -> Iter[T, Sync]:
+        """Bring items to the driver in rounds: one call per shard, items in shard order.
+
+        Law: round r+1 is issued when the consumer asks again after the last item of round r, so every call of a round sees
+        all updates made before.
+        """
+        return Iter(nodes.GatherSync(self.node, rounds=False))
+
+    def gather_rounds(self) -> Iter[list[T], Sync]:
+        """As ``gather_sync``, but one list per round.
+
+        Law: ``gather_rounds()`` then ``flatten()`` equals ``gather_sync()``.
+
+        >>> from tflow import par_from_range
+        >>> list(par_from_range(5, shards=2).gather_rounds().run())
+        [[0, 2], [1, 3], [4]]
+        """
+        return Iter(nodes.GatherSync(self.node, rounds=True))
+
+    def gather_async(self, *, in_flight: int = 1, per_call: int = 1, max_staleness: int | None = None) -> Iter[T, Async]:
+        """Bring items to the driver as actors answer; ``in_flight`` calls per shard, ``per_call`` items each.
+
+        Law: same multiset as ``gather_sync`` on finite input, order kept per shard. All that was sent to a shard until the
+        consumer asks again after the last item of a call is processed there before the call that replaces it.
+        ``max_staleness`` drops and counts items older than so many updates.
+        """
+        check.whole("gather_async", "in_flight", in_flight, least=1)
+        check.whole("gather_async", "per_call", per_call, least=1)
+        if max_staleness is not None:
+            check.whole("gather_async", "max_staleness", max_staleness, least=0)
+        return Iter(nodes.GatherAsync(self.node, in_flight, per_call, max_staleness))
+
+    def named(self, name: str) -> ParIter[T]:
+        """Name the operator for errors, drawings and checkpoints.
+
+        Law: identity.
+        """
+        check.instance("named", "name", name, str, "a string")
+        return ParIter(replace(self.node, name=name))
+
+    def _gathered(self) -> nodes.Node:
+        return nodes.GatherSync(self.node, rounds=False)
+
+    def _branches(self, split: nodes.Split) -> tuple[Iter[T, Sync], ...]:
+        return tuple(Iter(nodes.Branch(split, index)) for index in range(split.branches))
+
+
+@dataclass(frozen=True)
+class Blank:
+    """Makes actors that only lend their process to operators."""
+
+    def __call__(self, shard: Shard) -> object:
+        return self

@@ -1,0 +1,82 @@
+"""What a stream and a plan have in common: they can be printed, checked, fingerprinted and run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Generic
+
+from tflow.combinators import nodes
+from tflow.types import T
+
+if TYPE_CHECKING:
+    from tflow.runtime.base import Runtime
+    from tflow.runtime.executor import Run
+
+
+class Described:
+    """An immutable description: one edge of a graph of nodes."""
+
+    __slots__ = ("node",)
+    node: nodes.Node
+
+    def __init__(self, node: nodes.Node) -> None:
+        object.__setattr__(self, "node", node)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{type(self).__name__} is immutable: cannot set {name!r}.")
+
+    def __str__(self) -> str:
+        from tflow.combinators.describe import describe
+
+        return describe(self.node, type(self).__name__)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.node.label}>"
+
+    @property
+    def fingerprint(self) -> str:
+        """A short hash of the structure: equal for plans built the same way, in this process or another.
+
+        Law: two plans built by the same code have the same fingerprint; changing an operator changes it.
+        """
+        from tflow.combinators.fingerprint import fingerprint
+
+        return fingerprint(self.node)
+
+
+class Runnable(Described, Generic[T]):
+    """Something that ends on the driver, so it can be run."""
+
+    __slots__ = ()
+
+    @property
+    def deterministic(self) -> bool:
+        """True if no decision depends on completion order or on the clock: one sequence on every runtime."""
+        return not any(node.unpredictable for node in nodes.walk(self.node))
+
+    def validate(self) -> None:
+        """Raise ``PlanError`` if the plan cannot be run. ``run`` does this first."""
+        from tflow.combinators.validate import validate
+
+        validate(self.node)
+
+    def run(self, *, runtime: Runtime | None = None, seed: int = 0, fuse: bool = True) -> Run[T]:
+        """Start a run: an iterator and context manager over the items. Nothing happens before the first item is asked for.
+
+        Without ``runtime`` the run opens a local session of its own. ``fuse=False`` runs every operator by itself, which is
+        slower and yields the same.
+
+        Law: the same plan and seed on the local runtime yield the same items.
+        """
+        from tflow.runtime.executor import Run
+
+        return Run(self, runtime=runtime, seed=seed, fuse=fuse)
+
+
+class Plan(Runnable[T]):
+    """A finished plan. It iterates, and nothing can be appended to it."""
+
+    __slots__ = ()
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self.run())

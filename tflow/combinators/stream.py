@@ -1,0 +1,209 @@
+"""``Iter[T, C]``: a stream on the driver."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Generic, Never, overload
+
+from typing_extensions import TypeVar
+
+from tflow.combinators import check, nodes
+from tflow.combinators.actors import Actor
+from tflow.combinators.runnable import Runnable
+from tflow.combinators.splits import Splits
+from tflow.errors import PlanError
+from tflow.types import Async, C, OnLearner, Op, T, U, V
+
+Ci = TypeVar("Ci", bound=Async)
+
+
+class Iter(Runnable[T], Splits["Iter[T, C]", "Iter[T]"], Generic[T, C]):
+    """A stream of ``T`` on the driver: an edge of a plan, used once.
+
+    ``C`` says what the stream offers: ``Sync`` behind a barrier, else ``Async``. Users write ``Iter[Rollout]``; a ``Sync``
+    stream is accepted wherever that is asked for. A stream does not iterate: ``stream.run()`` does.
+    """
+
+    __slots__ = ()
+
+    if not TYPE_CHECKING:  # so that `a, b = stream` is a type error, and a sentence at run time
+
+        def __iter__(self):
+            raise TypeError(
+                f"A stream does not iterate ({self.node.label}). To run it, write `for item in stream.run()`; "
+                "to feed two consumers, write `a, b = stream.split()`."
+            )
+
+    def map(self, fn: Callable[[T], U]) -> Iter[U, C]:
+        """Apply a function to each item.
+
+        Law: identity and composition: mapping twice equals mapping the composition.
+
+        >>> from tflow import from_items
+        >>> list(from_items([1, 2]).map(lambda x: x + 1).run())
+        [2, 3]
+        """
+        check.function("map", fn)
+        return Iter(nodes.Map(self.node, fn))
+
+    def for_each(self, op: Op[T, U, C]) -> Iter[U, C]:
+        """Apply an operator to each item; it runs on the driver.
+
+        Law: as ``map``; a stateful operator starts fresh in every run.
+        """
+        return Iter(nodes.ForEach(self.node, check.operator("for_each", op)))
+
+    def tap(self, fn: Callable[[T], object]) -> Iter[T, C]:
+        """Look at each item without changing the stream.
+
+        Law: identity; ``fn`` sees every item once, in order.
+        """
+        check.function("tap", fn)
+        return Iter(nodes.Tap(self.node, fn))
+
+    def filter(self, fn: Callable[[T], bool]) -> Iter[T, C]:
+        """Keep the items for which ``fn`` is true.
+
+        Law: as the built-in ``filter``.
+
+        >>> from tflow import from_items
+        >>> list(from_items([1, 2, 3]).filter(lambda x: x != 2).run())
+        [1, 3]
+        """
+        check.function("filter", fn)
+        return Iter(nodes.Filter(self.node, fn))
+
+    def flat_map(self, fn: Callable[[T], Iterable[U]]) -> Iter[U, C]:
+        """Replace each item by zero or more others.
+
+        Law: as ``map`` then ``flatten``; associative.
+
+        >>> from tflow import from_items
+        >>> list(from_items([0, 2]).flat_map(range).run())
+        [0, 1]
+        """
+        check.function("flat_map", fn)
+        return Iter(nodes.FlatMap(self.node, fn))
+
+    def flatten(self: Iter[Iterable[U], Ci]) -> Iter[U, Ci]:
+        """Replace each iterable by its members.
+
+        Law: as ``itertools.chain.from_iterable``; ``batch(n)`` then ``flatten`` is the identity.
+        """
+        return Iter(nodes.Flatten(self.node))
+
+    def batch(self, size: int) -> Iter[list[T], C]:
+        """Group consecutive items into lists of ``size``; a shorter last list is kept.
+
+        Law: ``batch(n)`` then ``flatten`` is the identity.
+
+        >>> from tflow import from_items
+        >>> list(from_items([1, 2, 3]).batch(2).run())
+        [[1, 2], [3]]
+        """
+        check.whole("batch", "size", size, least=1, hint="To pass items through unbatched, drop batch().")
+        return Iter(nodes.Batch(self.node, size))
+
+    def take(self, count: int) -> Iter[T, C]:
+        """The first ``count`` items; then everything before it is closed.
+
+        Law: as ``itertools.islice``; issues at most ``count`` calls plus what may be in flight.
+        """
+        check.whole("take", "count", count, least=0)
+        return Iter(nodes.Take(self.node, count))
+
+    def scan(self, fn: Callable[[U, T], U], initial: U) -> Iter[U, C]:
+        """Fold items into a state and show the state after each. ``initial`` is copied for every run.
+
+        Law: as ``itertools.accumulate`` without the initial value.
+
+        >>> from tflow import from_items
+        >>> list(from_items([1, 2, 3]).scan(lambda total, x: total + x, 0).run())
+        [1, 3, 6]
+        """
+        check.function("scan", fn)
+        return Iter(nodes.Scan(self.node, fn, initial))
+
+    def zip(self, other: Iter[V]) -> Iter[tuple[T, V]]:
+        """Pair items of two streams; ends with the shorter one.
+
+        Law: as the built-in ``zip``.
+        """
+        check.instance("zip", "other", other, Iter, "a driver stream (gather a parallel one first)")
+        return Iter(nodes.Zip(self.node, other.node))
+
+    def shuffle(self, buffer: int, *, seed: int = 0) -> Iter[T]:
+        """Give items out in random order from a buffer of ``buffer``.
+
+        Law: a permutation, a function of the seed; no item comes out more than ``buffer`` places early.
+        """
+        check.whole("shuffle", "buffer", buffer, least=1)
+        check.whole("shuffle", "seed", seed, least=0)
+        return Iter(nodes.Shuffle(self.node, buffer, seed))
+
+    def drain(self) -> Iter[Never, C]:
+        """Run the flow and show nothing, so that ``Union(store.drain(), train)`` reports only ``train``.
+
+        Law: every item is consumed, none is shown.
+        """
+        return Iter(nodes.Drain(self.node))
+
+    @overload
+    def every(self, *, items: int) -> Iter[T, C]: ...
+    @overload
+    def every(self, *, steps: int) -> Iter[T, C]: ...
+    @overload
+    def every(self, *, seconds: float) -> Iter[T, C]: ...
+    def every(self, *, items: int | None = None, steps: int | None = None, seconds: float | None = None) -> Iter[T, C]:
+        """A gate that lets one item through per so many items, env steps, or seconds of the runtime's clock.
+
+        Law: ``every(items=n)`` shows items n, 2n, 3n, ...; the others are consumed and not shown.
+
+        >>> from tflow import from_range
+        >>> list(from_range(7).every(items=3).run())
+        [2, 5]
+        """
+        given = {unit: n for unit, n in (("items", items), ("steps", steps), ("seconds", seconds)) if n is not None}
+        if len(given) != 1:
+            raise PlanError(f"every: give exactly one of items=, steps= and seconds=, got {sorted(given) or 'none'}.")
+        if seconds is not None:
+            return Iter(nodes.Every(self.node, "seconds", check.positive("every", "seconds", seconds)))
+        if steps is not None:
+            return Iter(nodes.Every(self.node, "steps", check.whole("every", "steps", steps, least=1)))
+        return Iter(nodes.Every(self.node, "items", check.whole("every", "items", items or 0, least=1)))
+
+    def call(self, actor: Actor[object], op: Op[T, U, OnLearner]) -> Iter[U, C]:
+        """Apply an operator inside an actor and wait for each result: a synchronous stream stays synchronous.
+
+        Law: as ``for_each``; one call in flight, and nothing is pulled meanwhile.
+        """
+        check.instance("call", "actor", actor, Actor, "one actor, made by create_actor()")
+        return Iter(nodes.CallActor(self.node, actor, check.operator("call", op)))
+
+    def hand_off(
+        self, actor: Actor[object], op: Op[T, U, OnLearner], *, mailbox: int = 2, on_full: nodes.OnFull = "block"
+    ) -> Iter[U]:
+        """Apply an operator inside an actor that works beside the driver; results come in order.
+
+        Law: at most ``mailbox`` items are at the actor; nothing is lost with ``on_full="block"``, and every item that
+        ``"drop_oldest"`` drops is counted.
+        """
+        check.instance("hand_off", "actor", actor, Actor, "one actor, made by create_actor()")
+        check.whole("hand_off", "mailbox", mailbox, least=1)
+        check.one_of("hand_off", "on_full", on_full, ("block", "drop_oldest"))
+        return Iter(nodes.HandOff(self.node, actor, check.operator("hand_off", op), mailbox, on_full))
+
+    def named(self, name: str) -> Iter[T, C]:
+        """Name the operator for errors, drawings and checkpoints.
+
+        Law: identity.
+        """
+        check.instance("named", "name", name, str, "a string")
+        return Iter(replace(self.node, name=name))
+
+    def _gathered(self) -> nodes.Node:
+        return self.node
+
+    def _branches(self, split: nodes.Split) -> tuple[Iter[T, C], ...]:
+        return tuple(Iter(nodes.Branch(split, index)) for index in range(split.branches))

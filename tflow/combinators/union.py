@@ -1,0 +1,123 @@
+"""``Union``: several driver streams as one; ``ParUnion``: several parallel streams as one.
+
+Both are overloaded up to eight inputs, so that the element type is exact in every checker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import overload
+
+from typing_extensions import TypeVar
+
+from tflow.combinators import check, nodes
+from tflow.combinators.par import ParIter
+from tflow.combinators.stream import Iter
+from tflow.errors import PlanError
+from tflow.types import T
+
+T1 = TypeVar("T1")
+T2 = TypeVar("T2")
+T3 = TypeVar("T3")
+T4 = TypeVar("T4")
+T5 = TypeVar("T5")
+T6 = TypeVar("T6")
+T7 = TypeVar("T7")
+T8 = TypeVar("T8")
+Weights = Sequence[float] | None
+Mode = nodes.Mode | None
+
+
+class Union(Iter[T]):
+    """Merge driver streams. Without ``mode``: round robin if weights are given or every input is synchronous, else async.
+
+    Law: multiset sum, order kept per input; an ended input leaves and loses nothing. *Round robin* counts turns: while no input
+    blocks or ends, every prefix is within one turn of the shares, with blocking within two. *Async*: an input that stays
+    ready is served within k outputs of k inputs.
+
+    >>> from tflow import Union, from_items
+    >>> list(Union(from_items("aaaa"), from_items("bb"), weights=[2, 1]).run())
+    ['a', 'b', 'a', 'a', 'b', 'a']
+    """
+
+    __slots__ = ()
+
+    # fmt: off
+    @overload
+    def __init__(self: Union[T1], a: Iter[T1], /, *, weights: Weights = None, mode: Mode = None) -> None: ...
+    @overload
+    def __init__(self: Union[T1 | T2], a: Iter[T1], b: Iter[T2], /, *, weights: Weights = None, mode: Mode = None) -> None: ...
+    @overload
+    def __init__(self: Union[T1 | T2 | T3], a: Iter[T1], b: Iter[T2], c: Iter[T3], /, *, weights: Weights = None, mode: Mode = None) -> None: ...
+    @overload
+    def __init__(self: Union[T1 | T2 | T3 | T4], a: Iter[T1], b: Iter[T2], c: Iter[T3], d: Iter[T4], /, *, weights: Weights = None, mode: Mode = None) -> None: ...
+    @overload
+    def __init__(self: Union[T1 | T2 | T3 | T4 | T5], a: Iter[T1], b: Iter[T2], c: Iter[T3], d: Iter[T4], e: Iter[T5], /, *, weights: Weights = None, mode: Mode = None) -> None: ...
+    @overload
+    def __init__(self: Union[T1 | T2 | T3 | T4 | T5 | T6], a: Iter[T1], b: Iter[T2], c: Iter[T3], d: Iter[T4], e: Iter[T5], f: Iter[T6], /, *, weights: Weights = None, mode: Mode = None) -> None: ...
+    @overload
+    def __init__(self: Union[T1 | T2 | T3 | T4 | T5 | T6 | T7], a: Iter[T1], b: Iter[T2], c: Iter[T3], d: Iter[T4], e: Iter[T5], f: Iter[T6], g: Iter[T7], /, *, weights: Weights = None, mode: Mode = None) -> None: ...
+    @overload
+    def __init__(self: Union[T1 | T2 | T3 | T4 | T5 | T6 | T7 | T8], a: Iter[T1], b: Iter[T2], c: Iter[T3], d: Iter[T4], e: Iter[T5], f: Iter[T6], g: Iter[T7], h: Iter[T8], /, *, weights: Weights = None, mode: Mode = None) -> None: ...
+    @overload
+    def __init__(self: Union[T1], a: Iter[T1], /, *streams: Iter[T1], weights: Weights = None, mode: Mode = None) -> None: ...
+    # fmt: on
+    def __init__(self, *streams: Iter[object], weights: Weights = None, mode: Mode = None) -> None:
+        if not streams:
+            raise PlanError("Union: give at least one stream.")
+        for stream in streams:
+            check.instance("Union", "every input", stream, Iter, "a driver stream (gather a parallel one first)")
+        shares = None if weights is None else _shares(weights, len(streams))
+        if mode is None:
+            mode = "round_robin" if shares or all(stream.node.sync for stream in streams) else "async"
+        check.one_of("Union", "mode", mode, ("round_robin", "async"))
+        if mode == "async" and shares:
+            raise PlanError('Union: weights need turns to share out; drop mode="async" or drop weights=.')
+        super().__init__(nodes.UnionOf(tuple(stream.node for stream in streams), shares, mode))
+
+
+def _shares(weights: Sequence[float], inputs: int) -> tuple[float, ...]:
+    shares = tuple(check.positive("Union", "every weight", weight) for weight in weights)
+    if len(shares) != inputs:
+        raise PlanError(f"Union: {inputs} streams got {len(shares)} weights; give one weight per stream.")
+    return shares
+
+
+class ParUnion(ParIter[T]):
+    """Put the shards of several parallel streams side by side.
+
+    Law: the shards of the first stream, then those of the second, and so on, each unchanged.
+
+    >>> from tflow import ParUnion, par_from_items
+    >>> list(ParUnion(par_from_items("ab"), par_from_items([1])).gather_sync().run())
+    ['a', 'b', 1]
+    """
+
+    __slots__ = ()
+
+    # fmt: off
+    @overload
+    def __init__(self: ParUnion[T1], a: ParIter[T1], /) -> None: ...
+    @overload
+    def __init__(self: ParUnion[T1 | T2], a: ParIter[T1], b: ParIter[T2], /) -> None: ...
+    @overload
+    def __init__(self: ParUnion[T1 | T2 | T3], a: ParIter[T1], b: ParIter[T2], c: ParIter[T3], /) -> None: ...
+    @overload
+    def __init__(self: ParUnion[T1 | T2 | T3 | T4], a: ParIter[T1], b: ParIter[T2], c: ParIter[T3], d: ParIter[T4], /) -> None: ...
+    @overload
+    def __init__(self: ParUnion[T1 | T2 | T3 | T4 | T5], a: ParIter[T1], b: ParIter[T2], c: ParIter[T3], d: ParIter[T4], e: ParIter[T5], /) -> None: ...
+    @overload
+    def __init__(self: ParUnion[T1 | T2 | T3 | T4 | T5 | T6], a: ParIter[T1], b: ParIter[T2], c: ParIter[T3], d: ParIter[T4], e: ParIter[T5], f: ParIter[T6], /) -> None: ...
+    @overload
+    def __init__(self: ParUnion[T1 | T2 | T3 | T4 | T5 | T6 | T7], a: ParIter[T1], b: ParIter[T2], c: ParIter[T3], d: ParIter[T4], e: ParIter[T5], f: ParIter[T6], g: ParIter[T7], /) -> None: ...
+    @overload
+    def __init__(self: ParUnion[T1 | T2 | T3 | T4 | T5 | T6 | T7 | T8], a: ParIter[T1], b: ParIter[T2], c: ParIter[T3], d: ParIter[T4], e: ParIter[T5], f: ParIter[T6], g: ParIter[T7], h: ParIter[T8], /) -> None: ...
+    @overload
+    def __init__(self: ParUnion[T1], a: ParIter[T1], /, *streams: ParIter[T1]) -> None: ...
+    # fmt: on
+    def __init__(self, *streams: ParIter[object]) -> None:
+        if not streams:
+            raise PlanError("ParUnion: give at least one stream.")
+        for stream in streams:
+            check.instance("ParUnion", "every input", stream, ParIter, "a parallel stream")
+        super().__init__(nodes.ParUnionOf(tuple(stream.node for stream in streams)))

@@ -1,0 +1,115 @@
+"""What can be known to be wrong before a plan starts. Each mistake is one sentence that names the operators."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+
+from tflow.combinators import hints, nodes
+from tflow.errors import PlanError
+from tflow.types import ActorOp, Async, LiveOp, OnActor, OnLearner, Op, StatefulActorOp, StatefulLiveOp, Sync
+
+
+def validate(sink: nodes.Node) -> None:
+    """Raise ``PlanError`` for the first mistake found."""
+    order = nodes.walk(sink)
+    carried = hints.elements(order)
+    _edges_are_used_once(order)
+    _branches_are_used(order)
+    for node in order:
+        if isinstance(node, nodes.Take) and carried[node.up] is typing.Never:
+            raise PlanError(f"{node.label} would never end: everything before it is drained, so there is nothing to count.")
+        if isinstance(node, (nodes.ForEach, nodes.CallActor)):
+            _operator_fits(node, node.inputs[0], carried[node.inputs[0]])
+
+
+def _edges_are_used_once(order: list[nodes.Node]) -> None:
+    consumer: dict[nodes.Node, nodes.Node] = {}
+    for node in order:
+        for up in node.inputs:
+            if isinstance(up, nodes.Split):
+                continue
+            if up in consumer:
+                raise PlanError(
+                    f"The stream {up.label} is consumed twice: by {consumer[up].label} and by {node.label}. "
+                    "To feed both, write `a, b = stream.split()`."
+                )
+            consumer[up] = node
+
+
+def _branches_are_used(order: list[nodes.Node]) -> None:
+    used: dict[nodes.Split, dict[int, nodes.Node]] = {}
+    for node in order:
+        if isinstance(node, nodes.Branch):
+            branches = used.setdefault(node.split, {})
+            if node.index in branches:
+                raise PlanError(
+                    f"Branch {node.index} of {node.split.label} is consumed twice. Split into one more branch instead."
+                )
+            branches[node.index] = node
+    for split, branches in used.items():
+        missing = [str(index) for index in range(split.branches) if index not in branches]
+        if missing:
+            raise PlanError(
+                f"{split.label}: branch {', '.join(missing)} is never consumed, so the others would wait for it for ever. "
+                "Consume it (drain() will do) or split into fewer."
+            )
+
+
+def _operator_fits(node: nodes.ForEach | nodes.CallActor, up: nodes.Node, given: hints.Hint) -> None:
+    signature = hints.operator_signature(node.op)
+    name = type(node.op).__name__
+    if len(signature) == 3:
+        wanted, _, required = signature
+        if not hints.accepts(wanted, given):
+            raise PlanError(
+                f'Ill-typed plan: "{name}" consumes {hints.show(wanted)}, but "{up.what}" before it yields {hints.show(given)}.'
+            )
+        _capability_fits(node, name, required)
+    if isinstance(node.op, (ActorOp, StatefulActorOp)):
+        _actor_fits(node, name)
+
+
+def _capability_fits(node: nodes.ForEach | nodes.CallActor, name: str, required: hints.Hint) -> None:
+    offered: type = Sync if node.up.sync else Async
+    if node.parallel:
+        offered = OnActor
+    elif isinstance(node, nodes.CallActor):
+        offered = OnLearner
+    if hints.accepts(required, offered):
+        return
+    if hints.accepts(required, OnActor):
+        fix = "must run inside the actors of a parallel stream; apply it with par_for_each before gathering"
+    elif hints.accepts(required, OnLearner):
+        fix = "must run inside an actor that is handed items; apply it with call() or hand_off()"
+    elif offered is Async and hints.accepts(required, Sync):
+        fix = "is on-policy and needs a synchronous stream; use gather_sync()"
+    else:
+        fix = "must run on the driver; gather first, then for_each"
+    raise PlanError(f'Ill-typed plan: "{name}" {fix} ({node.what} offers {offered.__name__}).')
+
+
+def _actor_fits(node: nodes.ForEach | nodes.CallActor, name: str) -> None:
+    wanted = actor_class_of(node.op)
+    if wanted is None:
+        return
+    owners = [node.actor] if isinstance(node, nodes.CallActor) else [actors for actors, _ in nodes.shards(node)]
+    for actors in owners:
+        have = actors.actor_class()
+        if have is not None and not issubclass(have, wanted):
+            raise PlanError(f'"{name}" works beside a {wanted.__name__}, but the actors {actors.name!r} are {have.__name__}.')
+
+
+def actor_class_of(op: Op[object, object, object]) -> type | None:
+    """The class of actor that an actor operator asks for, if it says so."""
+    for base in (ActorOp, StatefulActorOp):
+        if isinstance(op, base):
+            wanted = hints.base_arguments(type(op), base)[:1]
+            if wanted and inspect.isclass(wanted[0]) and not getattr(wanted[0], "_is_protocol", False):
+                return wanted[0]
+    return None
+
+
+def is_live(op: Op[object, object, object]) -> bool:
+    """True for operators that talk to actors from the driver."""
+    return isinstance(op, (LiveOp, StatefulLiveOp))

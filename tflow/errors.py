@@ -1,0 +1,59 @@
+"""One root, so that ``except TflowError`` catches everything that tflow raises on purpose.
+
+Errors are sentences: what was given, what is allowed, what to do. Those about a place name the operator and the
+shard. All of them survive pickling, because they travel from actors to the driver.
+"""
+
+from __future__ import annotations
+
+
+class TflowError(Exception):
+    """The root of all errors that tflow raises on purpose."""
+
+
+class PlanError(TflowError, ValueError):
+    """The plan itself is wrong. Raised while it is built or validated, before anything starts."""
+
+
+class OperatorError(TflowError):
+    """User code raised. The original exception is the cause, with its traceback."""
+
+    def __init__(self, operator: str, *, item: int, cause: BaseException, shard: str | None = None) -> None:
+        place = "on the driver" if shard is None else f"in shard {shard}"
+        super().__init__(f"{operator} {place}, item {item}, raised {type(cause).__name__}: {cause}")
+        self.operator = operator
+        self.item = item
+        self.shard = shard
+        self.cause = cause
+        self.__cause__ = cause
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _restore_operator_error, (self.operator, self.item, self.cause, self.shard)
+
+
+def _restore_operator_error(operator: str, item: int, cause: BaseException, shard: str | None) -> OperatorError:
+    return OperatorError(operator, item=item, cause=cause, shard=shard)
+
+
+class ShardFailed(TflowError):
+    """An actor died or could not be made."""
+
+
+class NoHealthyShards(TflowError):
+    """Every actor of a parallel stream is gone."""
+
+
+class Deadlock(TflowError):
+    """Nothing is in flight and every part of the plan waits for another part."""
+
+
+class CheckpointError(TflowError):
+    """A checkpoint cannot be written, or what was read is not one that fits this plan."""
+
+
+class RunClosed(TflowError):
+    """The run was closed, or failed earlier, and gives no more items."""
+
+
+class MissingExtra(TflowError, ImportError):
+    """A feature needs a package that is not installed."""

@@ -1,0 +1,186 @@
+"""What a runtime is: a session that makes actors, takes calls to them, and waits.
+
+A runtime knows nothing of plans. The driver loop (``executor.py``) issues calls and makes one wait over all of its own; a runtime
+runs the calls of each actor in the order of issue and puts each finished one into the mailbox of the run that issued it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Protocol, Self
+
+from tflow.combinators.actors import Actors
+from tflow.errors import RunClosed, ShardFailed, TflowError
+from tflow.runtime.host import State
+from tflow.types import Shard
+
+
+class Owner(Protocol):
+    """Whoever issued a call."""
+
+    def arrived(self, call: Call) -> None:
+        """The call is finished."""
+
+
+class Mailbox:
+    """The calls of one run: those in flight, and those finished but not yet looked at."""
+
+    def __init__(self) -> None:
+        self.in_flight: dict[Call, None] = {}
+        self.finished: deque[Call] = deque()
+
+
+class Call:
+    """One call to an actor, and later its result."""
+
+    __slots__ = ("args", "done", "error", "mailbox", "method", "owner", "reply", "shard", "tag", "versions")
+
+    def __init__(self, shard: LiveShard, method: str, args: tuple[object, ...], mailbox: Mailbox, owner: Owner) -> None:
+        self.shard = shard
+        self.method = method
+        self.args = args
+        self.mailbox = mailbox
+        self.owner = owner
+        self.versions: Mapping[str, int] = shard.held
+        """Per policy, the version of the weights that the actor has when it runs this call."""
+        self.tag: object = None
+        """For the owner's use."""
+        self.done = False
+        self.reply: object = None
+        self.error: TflowError | None = None
+
+
+class LiveShard:
+    """One live actor, as the driver sees it."""
+
+    def __init__(self, pool: LivePool, index: int, handle: object) -> None:
+        self.pool = pool
+        self.index = index
+        self.incarnation = 0
+        self.handle = handle
+        self.state: dict[str, tuple[Callable[..., object], object]] = {}
+        """Waits for the next call, which takes it along. The latest per method wins."""
+        self.held: Mapping[str, int] = {}
+
+    @property
+    def place(self) -> str:
+        return f"{self.pool.name}[{self.index}]"
+
+    def put_state(self, method: Callable[..., object], value: object, policy: str, version: int) -> None:
+        """Replace what waits; the versions change with the next call."""
+        self.state[getattr(method, "__qualname__", repr(method))] = (method, value)
+        self.held = {**self.held, policy: version}
+
+    def take_state(self) -> State:
+        state, self.state = self.state, {}
+        return state
+
+
+class LivePool:
+    """The live actors of one description, and how often each of their policies was updated."""
+
+    def __init__(self, actors: Actors[object], name: str) -> None:
+        self.actors = actors
+        self.name = name
+        self.shards: list[LiveShard] = []
+        self.versions: dict[str, int] = {}
+
+    def staleness(self, versions: Mapping[str, int]) -> dict[str, int]:
+        """Updates since a call that was issued with these versions, per policy."""
+        return {policy: latest - versions.get(policy, 0) for policy, latest in self.versions.items()}
+
+
+class Runtime(ABC):
+    """A session. Resources live until it is closed and are shared by all plans that name the same description."""
+
+    def __init__(self) -> None:
+        self.closed = False
+        self.pools: dict[int, LivePool] = {}
+        self.runs = 0
+        self.cleanup = ExitStack()
+
+    # ------------------------------------------------------------------- what a runtime must do
+
+    @abstractmethod
+    def spawn(self, make: Callable[[Shard], object], shard: Shard) -> object:
+        """Make one actor and return a handle to it."""
+
+    @abstractmethod
+    def submit(self, call: Call) -> None:
+        """Queue a call at its actor. Never blocks."""
+
+    @abstractmethod
+    def wait(self, mailbox: Mailbox, *, timeout: float | None = None) -> None:
+        """Return when the mailbox has a finished call. ``timeout=0`` only looks."""
+
+    @abstractmethod
+    def abandon(self, mailbox: Mailbox) -> None:
+        """Nobody wants these calls any more; those that have not started need not."""
+
+    @abstractmethod
+    def stop(self, handle: object) -> None:
+        """End an actor."""
+
+    @abstractmethod
+    def forget(self, handle: object, run: int) -> None:
+        """Drop what a run left in an actor."""
+
+    @abstractmethod
+    def now(self) -> float:
+        """Seconds on the runtime's clock."""
+
+    # ------------------------------------------------------------------- what all runtimes share
+
+    def pool(self, actors: Actors[object], seed: int) -> LivePool:
+        """The live actors of a description, made at the first call."""
+        if self.closed:
+            raise RunClosed(f"This {type(self).__name__} is closed; open a new one.")
+        if id(actors) not in self.pools:
+            taken = {pool.name for pool in self.pools.values()}
+            name = next(n for n in _numbered(actors.name) if n not in taken)
+            pool = LivePool(actors, name)
+            for index in range(actors.num):
+                pool.shards.append(self._spawn(pool, index, derive(seed, len(self.pools), index, 0)))
+            self.pools[id(actors)] = pool
+        return self.pools[id(actors)]
+
+    def _spawn(self, pool: LivePool, index: int, seed: int) -> LiveShard:
+        shard = Shard(pool.name, index, pool.actors.num, 0, seed)
+        try:
+            handle = self.spawn(pool.actors.make, shard)
+        except Exception as error:
+            raise ShardFailed(f"Shard {pool.name}[{index}] could not be made: {type(error).__name__}: {error}") from error
+        self.cleanup.callback(self.stop, handle)
+        return LiveShard(pool, index, handle)
+
+    def new_run(self) -> int:
+        """A number that tells the runs of this session apart."""
+        self.runs += 1
+        return self.runs
+
+    def close(self) -> None:
+        """End all actors, the youngest first. Safe to repeat."""
+        if not self.closed:
+            self.closed = True
+            self.cleanup.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+
+def _numbered(name: str) -> list[str]:
+    return [name, *(f"{name}#{number}" for number in range(2, 10_000))]
+
+
+def derive(*parts: object) -> int:
+    """A seed that is a function of the parts, the same everywhere."""
+    digest = hashlib.blake2b(repr(parts).encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") >> 1

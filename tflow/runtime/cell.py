@@ -1,0 +1,90 @@
+"""A cell is a node at work: a generator of answers with its state kept beside it.
+
+Polling a cell is one ``next`` on its generator. One poll consumes at most one upstream item. The state lives in attributes,
+not in the generator's locals, so that it can be counted, shown and saved.
+
+The same cells run on the driver and inside actors; a ``Site`` is the place they run in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+from tflow.combinators import nodes
+from tflow.errors import OperatorError
+from tflow.runtime.answers import Answer
+from tflow.runtime.stats import Reading
+
+
+class Site:
+    """Where cells run: the driver, or one actor."""
+
+    def __init__(self, *, shard: str | None, seed: str) -> None:
+        self.shard = shard
+        """How errors call this place; None is the driver."""
+        self.seed = seed
+        """Added to the seed of random operators, so that every shard draws its own numbers."""
+        self.cells: list[Cell] = []
+        self.actor: object = None
+        self.env_steps = 0
+        """Counted where items enter the driver."""
+
+    def now(self) -> float:
+        """The runtime's clock, in seconds."""
+        raise NotImplementedError
+
+    def blame(self, node: nodes.Node, item: int, error: Exception) -> OperatorError:
+        """The error to raise when user code raised ``error``."""
+        return OperatorError(node.label, item=item, cause=error, shard=self.shard)
+
+
+class Cell:
+    """A node at work."""
+
+    def __init__(self, node: nodes.Node, ups: tuple[Cell, ...], site: Site) -> None:
+        self.node = node
+        self.ups = ups
+        self.site = site
+        self.seen = 0
+        self.shown = 0
+        self.busy_ns = 0
+        self.closed = False
+        self.stream: Iterator[Answer] = self.answers()
+        self.poll: Callable[[], Answer] = self.stream.__next__
+        site.cells.append(self)
+
+    def answers(self) -> Iterator[Answer]:
+        """One answer per poll, for ever: after ``DONE`` comes ``DONE``."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """The consumer asks no more. Travels upstream."""
+        if not self.closed:
+            self.closed = True
+            for up in self.ups:
+                up.close()
+
+    def queued(self) -> int:
+        """How many items the cell holds back."""
+        return 0
+
+    def readings(self) -> Iterator[tuple[nodes.Node, Reading]]:
+        """Counts of the node, or of each node if the cell runs several."""
+        yield self.node, Reading(self.seen, self.shown, self.busy_ns, self.queued())
+
+
+Maker = Callable[[Any, tuple[Cell, ...], Site], Cell]  # Any: each maker takes the one node class it is registered for
+MakerT = TypeVar("MakerT", bound=Maker)
+CELLS: dict[type[nodes.Node], Maker] = {}
+
+
+def runs(*kinds: type[nodes.Node]) -> Callable[[MakerT], MakerT]:
+    """Register what makes the cells of these nodes."""
+
+    def register(make: MakerT) -> MakerT:
+        for kind in kinds:
+            CELLS[kind] = make
+        return make
+
+    return register

@@ -1,0 +1,239 @@
+"""Cells with one input, and sources: everything that needs no actor and no second stream."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from time import perf_counter_ns
+from typing import cast
+
+from tflow.combinators import nodes
+from tflow.runtime.answers import DONE, SKIP, WAITING, Answer, Ready
+from tflow.runtime.cell import Cell, Site, runs
+from tflow.runtime.chain import SAMPLE, SLOW_NS
+from tflow.runtime.stats import Reading
+from tflow.types import NOWHERE, Provenance
+
+_END = object()
+
+
+class Reader(Cell):
+    """Reads a Python iterator, one item per poll; one item in 64 is measured, all if they are slow."""
+
+    def __init__(self, node: nodes.Node, ups: tuple[Cell, ...], site: Site) -> None:
+        self.quick = SAMPLE - 1
+        self.measured_at = 0
+        super().__init__(node, ups, site)
+
+    def open(self) -> Iterator[object]:
+        """The iterator to read; called at the first poll."""
+        raise NotImplementedError
+
+    def answers(self) -> Iterator[Answer]:
+        try:
+            values = self.open()
+            while True:
+                for value in islice(values, self.quick):
+                    self.seen += 1
+                    yield value, NOWHERE
+                start = perf_counter_ns()
+                value = next(values, _END)
+                took = perf_counter_ns() - start
+                if value is _END:
+                    break
+                self.seen += 1
+                self.busy_ns += took * (self.seen - self.measured_at)
+                self.measured_at = self.seen
+                self.quick = 0 if took >= SLOW_NS else SAMPLE - 1
+                yield value, NOWHERE
+        except Exception as error:
+            raise self.site.blame(self.node, self.seen, error) from error
+        while True:
+            yield DONE
+
+    def readings(self) -> Iterator[tuple[nodes.Node, Reading]]:
+        yield self.node, Reading(self.seen, self.seen, self.busy_ns, 0)
+
+
+@runs(nodes.FromItems)
+class Items(Reader):
+    """Values or an iterable that the driver reads."""
+
+    node: nodes.FromItems
+
+    def open(self) -> Iterator[object]:
+        items = self.node.items
+        values = cast("Iterable[object]", items() if callable(items) else items)
+        return _again_and_again(values) if self.node.repeat else iter(values)
+
+
+def _again_and_again(values: Iterable[object]) -> Iterator[object]:
+    """As ``itertools.cycle``, but without keeping a copy."""
+    empty = False
+    while not empty:
+        empty = True
+        for value in values:
+            empty = False
+            yield value
+
+
+@runs(nodes.Pulled)
+class Pull(Reader):
+    """The source of a shard: calls on its actor."""
+
+    node: nodes.Pulled
+
+    def open(self) -> Iterator[object]:
+        actor, pull = self.site.actor, self.node.pull
+        return cast("Iterator[object]", pull(actor)) if self.node.opens else _calls(pull, actor)
+
+
+def _calls(pull: Callable[..., object], actor: object) -> Iterator[object]:
+    while True:
+        try:
+            value = pull(actor)
+        except StopIteration:
+            return
+        yield value
+
+
+@runs(nodes.Fed)
+class Inbox(Cell):
+    """The source of a shard that the driver feeds. Waits when it has run out and more may come."""
+
+    def __init__(self, node: nodes.Node, ups: tuple[Cell, ...], site: Site) -> None:
+        self.waiting: list[object] = []
+        self.complete = False
+        super().__init__(node, ups, site)
+
+    def answers(self) -> Iterator[Answer]:
+        while True:
+            if self.waiting:
+                self.seen += 1
+                self.shown += 1
+                yield self.waiting.pop(0), NOWHERE
+            else:
+                yield DONE if self.complete else WAITING
+
+
+class Grouping(Cell):
+    """A cell that keeps items back."""
+
+    def __init__(self, node: nodes.Node, ups: tuple[Cell, ...], site: Site) -> None:
+        self.held: list[Ready] = []
+        super().__init__(node, ups, site)
+
+    def queued(self) -> int:
+        return len(self.held)
+
+
+@runs(nodes.Batch)
+class Batch(Grouping):
+    node: nodes.Batch
+
+    def answers(self) -> Iterator[Answer]:
+        held, size = self.held, self.node.size
+        for answer in self.ups[0].stream:
+            if type(answer) is tuple:
+                self.seen += 1
+                held.append(answer)
+                yield self.release() if len(held) == size else SKIP
+            elif answer is DONE and held:
+                yield self.release()
+            else:
+                yield answer
+
+    def release(self) -> Ready:
+        self.shown += 1
+        batch = [value for value, _ in self.held], united(self.held)
+        self.held.clear()
+        return batch
+
+
+def united(parts: list[Ready]) -> Provenance:
+    """Where something made of all these items comes from."""
+    return Provenance.unite(origin for _, origin in parts)
+
+
+@runs(nodes.Shuffle)
+class Shuffle(Grouping):
+    node: nodes.Shuffle
+
+    def answers(self) -> Iterator[Answer]:
+        held, size = self.held, self.node.buffer
+        self.random = random.Random(f"{self.node.seed} {self.site.seed}")
+        for answer in self.ups[0].stream:
+            if type(answer) is tuple:
+                self.seen += 1
+                held.append(answer)
+                yield self.draw() if len(held) > size else SKIP
+            elif answer is DONE and held:
+                yield self.draw()
+            else:
+                yield answer
+
+    def draw(self) -> Ready:
+        self.shown += 1
+        chosen = self.random.randrange(len(self.held))
+        self.held[chosen], self.held[-1] = self.held[-1], self.held[chosen]
+        return self.held.pop()
+
+
+@runs(nodes.Flatten, nodes.FlatMap)
+class Flatten(Cell):
+    """Members are read one by one, so an endless iterable is no trouble."""
+
+    node: nodes.Flatten | nodes.FlatMap
+
+    def answers(self) -> Iterator[Answer]:
+        fn = self.node.fn if isinstance(self.node, nodes.FlatMap) else None
+        for answer in self.ups[0].stream:
+            if type(answer) is not tuple:
+                yield answer
+                continue
+            self.seen += 1
+            value, origin = answer
+            shown = self.shown
+            try:
+                start = perf_counter_ns()
+                for member in cast("Iterable[object]", value if fn is None else fn(value)):
+                    self.busy_ns += perf_counter_ns() - start
+                    self.shown += 1
+                    yield member, origin
+                    start = perf_counter_ns()
+                self.busy_ns += perf_counter_ns() - start
+            except Exception as error:
+                raise self.site.blame(self.node, self.seen - 1, error) from error
+            if self.shown == shown:
+                yield SKIP
+
+
+@runs(nodes.Take)
+class Take(Cell):
+    node: nodes.Take
+
+    def answers(self) -> Iterator[Answer]:
+        poll, count = self.ups[0].poll, self.node.count
+        while self.shown < count:
+            answer = poll()
+            if type(answer) is tuple:
+                self.seen += 1
+                self.shown += 1
+                if self.shown == count:
+                    self.close()
+            yield answer
+        self.close()
+        while True:
+            yield DONE
+
+
+@runs(nodes.Drain)
+class Drain(Cell):
+    def answers(self) -> Iterator[Answer]:
+        for answer in self.ups[0].stream:
+            if type(answer) is tuple:
+                self.seen += 1
+                yield SKIP
+            else:
+                yield answer

@@ -1,0 +1,214 @@
+"""A run: one driver loop that polls the sink, and waits once over everything in flight when it is not ready."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from itertools import islice
+from types import TracebackType
+from typing import Generic, Self, cast
+
+from tflow.combinators import check, nodes
+from tflow.combinators.actors import Actors
+from tflow.combinators.describe import placement
+from tflow.combinators.runnable import Runnable
+from tflow.errors import Deadlock, RunClosed
+from tflow.runtime import cells, joints, live  # noqa: F401  # they register their cells
+from tflow.runtime.answers import DONE, SKIP, Answer, Blocked
+from tflow.runtime.base import Call, Runtime
+from tflow.runtime.build import build
+from tflow.runtime.cell import Cell
+from tflow.runtime.driver import Driver
+from tflow.runtime.gather import Gather
+from tflow.runtime.host import Reply
+from tflow.runtime.ledger import Ledger
+from tflow.runtime.local import LocalRuntime
+from tflow.runtime.stats import OperatorStats, Reading, RunStats
+from tflow.types import NOWHERE, Provenance, T, U, W
+
+LOOK_EVERY = 64
+"""After so many answers without a wait the loop looks whether calls have finished, so that busy streams starve no other."""
+STALL_S = 60.0
+"""A plan that consumes items for so long without showing one is worth a warning."""
+
+
+class Run(Generic[T]):
+    """One execution of a plan: an iterator and a context manager. Nothing happens before the first item is asked for.
+
+    It ends when the stream ends, when it is closed, or when something raises; then everything is torn down.
+    """
+
+    def __init__(self, plan: Runnable[T], *, runtime: Runtime | None, seed: int, fuse: bool) -> None:
+        self._closed = True  # until everything below has worked
+        check.whole("run", "seed", seed, least=0)
+        if runtime is not None:
+            check.instance("run", "runtime", runtime, Runtime, "a runtime, such as LocalRuntime()")
+        plan.validate()
+        self.plan = plan
+        self._order = nodes.walk(plan.node)
+        self._own_session = runtime is None
+        self._runtime = runtime if runtime is not None else LocalRuntime()
+        self._driver = Driver(self._order, self._runtime, seed=seed, fuse=fuse)
+        self._sink: Cell | None = None
+        self._ended = False
+        self._failure: BaseException | None = None
+        self._provenance = NOWHERE
+        self._closed = False
+
+    # ------------------------------------------------------------------- items
+
+    def __iter__(self) -> Iterator[T]:
+        driver, shown_at = self._driver, self._driver.now()
+        try:
+            while not self._ended:
+                for answer in islice(self._started().stream, LOOK_EVERY):
+                    if type(answer) is tuple:
+                        value, self._provenance = answer
+                        shown_at = 0.0
+                        yield cast("T", value)
+                    elif answer is not SKIP:
+                        self._rest(answer)
+                        break
+                else:
+                    if driver.mailbox.in_flight:
+                        driver.collect(timeout=0)
+                    shown_at = self._warn_if_stalled(shown_at or driver.now())
+        except GeneratorExit:  # the consumer let go of this iterator; the run itself goes on
+            raise
+        except BaseException as error:
+            self._failure = error
+            self.close()
+            raise
+
+    def __next__(self) -> T:
+        for item in self:
+            return item
+        raise StopIteration
+
+    def _started(self) -> Cell:
+        if self._failure is not None:
+            raise RunClosed(f"This run failed earlier ({self._failure}); start a new one.") from self._failure
+        if self._closed:
+            raise RunClosed("This run is closed; start a new one with plan.run().")
+        if self._sink is None:
+            self._sink = build(self.plan.node, self._driver, fuse=self._driver.fuse)
+        return self._sink
+
+    def _rest(self, answer: Answer) -> None:
+        """The sink has no item: wait for what is in flight, end, or explain why nothing can ever happen."""
+        driver = self._driver
+        if answer is DONE:
+            while driver.mailbox.in_flight:  # messages that were sent are delivered
+                driver.collect()
+            self._ended = True
+            self.close()
+        elif driver.mailbox.in_flight:
+            driver.collect()
+        else:
+            why = answer.why if isinstance(answer, Blocked) else "nothing is in flight"
+            raise Deadlock(f"The plan cannot go on: {why}. Nothing is in flight that could change this.")
+
+    def _warn_if_stalled(self, since: float) -> float:
+        if self._driver.now() - since < STALL_S:
+            return since
+        hungry = [s.operator for s in self.stats().operators if s.seen > 1000 and s.shown == 0]
+        warnings.warn(
+            f"No item for {STALL_S:.0f} s although items are being consumed. Nothing leaves {' or '.join(hungry) or 'the plan'}.",
+            RuntimeWarning,
+            stacklevel=4,
+        )
+        return self._driver.now()
+
+    # ------------------------------------------------------------------- looking at it
+
+    @property
+    def provenance(self) -> Provenance:
+        """Where the last item came from."""
+        return self._provenance
+
+    @property
+    def ledger(self) -> Ledger:
+        """Where every call and every item is.
+
+        Law: both sums hold after every poll.
+        """
+        gathers = [cell for cell in self._driver.cells if isinstance(cell, Gather)]
+        return self._driver.books.snapshot(
+            in_flight=len(self._driver.mailbox.in_flight), buffered=sum(cell.buffered() for cell in gathers)
+        )
+
+    def stats(self) -> RunStats:
+        """Counts, busy time and queues of every operator so far."""
+        readings: dict[int, list[Reading]] = {}
+        positions, staleness = self._driver.positions, {}
+        for cell in self._driver.cells:
+            for node, reading in cell.readings():
+                readings.setdefault(positions[node], []).append(reading)
+            if isinstance(cell, Gather):
+                staleness[positions[cell.node]] = cell.staleness
+                for link in cell.links:
+                    for position, reading in link.readings.items():
+                        if position >= 0:
+                            readings.setdefault(position, []).append(reading)
+        return RunStats(
+            tuple(
+                OperatorStats(
+                    position=position,
+                    operator=node.label,
+                    where=placement(node),
+                    seen=sum(r.seen for r in readings.get(position, ())),
+                    shown=sum(r.shown for r in readings.get(position, ())),
+                    busy_s=sum(r.busy_ns for r in readings.get(position, ())) / 1e9,
+                    queued=sum(r.queued for r in readings.get(position, ())),
+                    staleness=dict(staleness.get(position, {})),
+                )
+                for position, node in enumerate(self._order)
+            ),
+            self._driver.env_steps,
+        )
+
+    def ask(self, actors: Actors[W], method: Callable[[W], U]) -> list[U]:
+        """Call ``method(actor)`` on every actor of a description that the plan names, and return the results.
+
+        On the local runtime this also works when the run is over: the final state outlives it.
+        """
+        question = _Question()
+        pool = self._runtime.pools.get(id(actors)) if self._closed else self._driver.live(actors)
+        if pool is None:
+            raise RunClosed(f"This run is over and never used the actors {actors!r}.")
+        calls = [self._driver.issue(shard, "ask", (method,), question) for shard in pool.shards]
+        while not all(call.done for call in calls):
+            self._driver.collect()
+        for call in calls:
+            if call.error is not None:
+                raise call.error
+        return [cast("U", call.reply.items[0]) for call in calls if isinstance(call.reply, Reply)]
+
+    # ------------------------------------------------------------------- the end
+
+    def close(self) -> None:
+        """Tear everything down: nothing more is issued, answers under way are abandoned, own actors end. Safe to repeat."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._sink is not None:
+            self._sink.close()
+        self._driver.forget()
+        if self._own_session:
+            self._runtime.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        self.close()
+
+
+class _Question:
+    """The owner of questions from outside: they are read where they were asked."""
+
+    def arrived(self, call: Call) -> None:
+        return

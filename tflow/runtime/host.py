@@ -1,0 +1,128 @@
+"""What lives where an actor lives: the user's object, and the chains of the runs that use it.
+
+Chains are kept by (run, node), so two plans over the same actors never meet each other's operators or state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from tflow.combinators import nodes
+from tflow.errors import OperatorError, TflowError
+from tflow.runtime.answers import DONE, SKIP
+from tflow.runtime.build import build
+from tflow.runtime.cell import Cell, Site
+from tflow.runtime.cells import Inbox
+from tflow.runtime.stats import Reading
+from tflow.types import Shard
+
+ChainKey = tuple[int, int]
+"""A run, and the position of the gather in its plan."""
+State = Mapping[str, tuple[Callable[..., object], object]]
+"""Methods to call before anything else, with their argument; the latest per method."""
+
+
+class Request(NamedTuple):
+    """One call for items."""
+
+    key: ChainKey
+    program: nodes.Node | None
+    """Travels with the first call only."""
+    fuse: bool
+    most: int
+    """How many items to answer with; a fed shard answers with all that its input gives."""
+    feed: tuple[object, ...]
+    last: bool
+    """No more input will come: give out what is held back."""
+
+
+class Reply(NamedTuple):
+    """The answer to one call. What was done before an error is kept."""
+
+    items: list[object]
+    ended: bool
+    error: TflowError | None
+    env_steps: int
+    readings: dict[int, Reading]
+    """Totals so far, by position in the plan."""
+
+
+NOTHING = Reply([], False, None, 0, {})
+
+
+class Host:
+    """One actor with its chains."""
+
+    def __init__(self, make: Callable[[Shard], object], shard: Shard) -> None:
+        self.shard = shard
+        self.actor = make(shard)
+        self.chains: dict[ChainKey, tuple[Cell, Site]] = {}
+
+    @property
+    def place(self) -> str:
+        return f"{self.shard.actors}[{self.shard.index}]"
+
+    def pull(self, state: State, request: Request) -> Reply:
+        """Take the state in, then answer with items."""
+        self.take(state)
+        if request.program is not None:
+            site = Site(shard=self.place, seed=str(self.shard.index))
+            site.actor = self.actor
+            self.chains[request.key] = build(request.program, site, fuse=request.fuse), site
+        cell, site = self.chains[request.key]
+        for inbox in site.cells:
+            if isinstance(inbox, Inbox):
+                inbox.waiting.extend(request.feed)
+                inbox.complete = request.last
+        return self._answer(cell, site, request)
+
+    def _answer(self, cell: Cell, site: Site, request: Request) -> Reply:
+        items: list[object] = []
+        ended, error = False, None
+        try:
+            while len(items) < request.most:
+                answer = cell.poll()
+                if type(answer) is tuple:
+                    items.append(answer[0])
+                elif answer is not SKIP:
+                    ended = answer is DONE
+                    break
+        except TflowError as failure:
+            error = failure
+        steps = sum(getattr(item, "env_steps", 0) for item in items)
+        readings = {node.position: reading for each in site.cells for node, reading in each.readings()}
+        return Reply(items, ended, error, steps, readings)
+
+    def tell(self, state: State, method: Callable[..., object], value: object) -> Reply:
+        """An event: one call of a method for its effect."""
+        self.take(state)
+        self._call(method, value)
+        return NOTHING
+
+    def ask(self, state: State, method: Callable[..., object]) -> Reply:
+        """A question from outside the plan."""
+        self.take(state)
+        return Reply([self._call(method)], False, None, 0, {})
+
+    def take(self, state: State) -> None:
+        for method, value in state.values():
+            self._call(method, value)
+
+    def _call(self, method: Callable[..., object], *args: object) -> object:
+        try:
+            return method(self.actor, *args)
+        except Exception as error:
+            name = getattr(method, "__qualname__", repr(method))
+            raise OperatorError(name, item=0, cause=error, shard=self.place) from error
+
+    def forget(self, run: int) -> None:
+        """A run is over: drop its chains."""
+        for key in [key for key in self.chains if key[0] == run]:
+            del self.chains[key]
+
+    def close(self) -> None:
+        """Close the actor if it knows how to."""
+        close = getattr(self.actor, "close", None)
+        if callable(close):
+            close()

@@ -1,0 +1,260 @@
+"""Cells where streams meet or part: zip, split, both kinds of union, and the gate."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+
+from tflow.combinators import nodes
+from tflow.runtime.answers import DONE, SKIP, WAITING, Answer, Blocked, Ready
+from tflow.runtime.cell import Cell, Site, runs
+from tflow.runtime.cells import united
+
+
+@runs(nodes.Every)
+class Every(Cell):
+    """A gate: one item per so many items, env steps or seconds."""
+
+    node: nodes.Every
+
+    def answers(self) -> Iterator[Answer]:
+        amount = self.node.amount
+        opened = self.measure()
+        for answer in self.ups[0].stream:
+            if type(answer) is not tuple:
+                yield answer
+                continue
+            self.seen += 1
+            now = self.measure()
+            if now - opened >= amount:
+                opened = now
+                self.shown += 1
+                yield answer
+            else:
+                yield SKIP
+
+    def measure(self) -> float:
+        if self.node.unit == "items":
+            return self.seen
+        return self.site.env_steps if self.node.unit == "steps" else self.site.now()
+
+
+@runs(nodes.Zip)
+class Zip(Cell):
+    def __init__(self, node: nodes.Node, ups: tuple[Cell, ...], site: Site) -> None:
+        self.slots: list[Ready | None] = [None, None]
+        super().__init__(node, ups, site)
+
+    def answers(self) -> Iterator[Answer]:
+        slots = self.slots
+        while True:
+            left, right = slots
+            if left and right:
+                slots[:] = None, None
+                self.shown += 1
+                yield (left[0], right[0]), united([left, right])
+                continue
+            answer = self.fill()
+            if answer is DONE:
+                break
+            yield answer
+        self.close()
+        slots[:] = None, None
+        while True:
+            yield DONE
+
+    def fill(self) -> Answer:
+        """Ask the sides that are still missing. Both are asked even if the first is stuck: it may need the second to move."""
+        stuck: list[Answer] = []
+        for index, up in enumerate(self.ups):
+            if self.slots[index] is None:
+                answer = up.poll()
+                if type(answer) is tuple:
+                    self.seen += 1
+                    self.slots[index] = answer
+                    return SKIP
+                if answer is DONE or answer is SKIP:
+                    return answer
+                stuck.append(answer)
+        return WAITING if WAITING in stuck else stuck[0]
+
+    def queued(self) -> int:
+        return sum(slot is not None for slot in self.slots)
+
+
+@runs(nodes.Split)
+class Split(Cell):
+    """The shared side of a split. It is asked by its branches, never polled."""
+
+    node: nodes.Split
+
+    def __init__(self, node: nodes.Node, ups: tuple[Cell, ...], site: Site) -> None:
+        super().__init__(node, ups, site)
+        count = self.node.branches
+        self.open = set(range(count))
+        self.queues: list[deque[Ready]] = [deque() for _ in range(count)]
+        self.asked: set[int] = set()
+        self.over = False
+
+    def answers(self) -> Iterator[Answer]:
+        yield DONE
+
+    def ask(self, branch: int) -> Answer:
+        """The next item for one branch."""
+        if self.queues[branch]:
+            return self.queues[branch].popleft()
+        if self.over:
+            return DONE
+        self.asked.add(branch)
+        obstacle = self.obstacle(branch)
+        if obstacle:
+            return Blocked(obstacle)
+        answer = self.ups[0].poll()
+        if type(answer) is tuple:
+            self.seen += 1
+            self.asked.clear()
+            for other in self.open - {branch}:
+                self.queues[other].append(answer)
+        elif answer is DONE:
+            self.over = True
+        return answer
+
+    def obstacle(self, branch: int) -> str:
+        """Why no further item may be pulled for this branch; empty if it may."""
+        lag = self.node.max_lag
+        for other in sorted(self.open - {branch}):
+            if lag is None and other not in self.asked:
+                return (
+                    f"{self.node.label}: branch {branch} wants the next item, but branch {other} has not finished with this "
+                    "one; the branches consume at different rates"
+                )
+            if lag is not None and len(self.queues[other]) >= lag:
+                return f"{self.node.label}: branch {branch} is max_lag={lag} items ahead of branch {other}"
+        return ""
+
+    def leave(self, branch: int) -> None:
+        """A branch asks no more; the last one to leave closes the stream."""
+        self.open.discard(branch)
+        self.queues[branch].clear()
+        if not self.open:
+            self.close()
+
+    def queued(self) -> int:
+        return sum(map(len, self.queues))
+
+
+@runs(nodes.Branch)
+class Branch(Cell):
+    node: nodes.Branch
+
+    def answers(self) -> Iterator[Answer]:
+        split, index = self.ups[0], self.node.index
+        assert isinstance(split, Split)
+        while True:
+            answer = split.ask(index)
+            if type(answer) is tuple:
+                self.seen += 1
+                self.shown += 1
+                split.shown = max(split.shown, self.shown)
+            yield answer
+
+    def close(self) -> None:
+        if not self.closed:
+            self.closed = True
+            split = self.ups[0]
+            assert isinstance(split, Split)
+            split.leave(self.node.index)
+
+
+class Merge(Cell):
+    """What both kinds of union share: inputs leave when they are done."""
+
+    def __init__(self, node: nodes.Node, ups: tuple[Cell, ...], site: Site) -> None:
+        self.alive = list(range(len(ups)))
+        self.turns = [0] * len(ups)
+        """How often each input was served: a poll answered with an item or a skip."""
+        super().__init__(node, ups, site)
+
+    def serve(self, index: int, answer: Answer) -> Answer:
+        """Count a turn."""
+        self.turns[index] += 1
+        if type(answer) is tuple:
+            self.seen += 1
+            self.shown += 1
+        return answer
+
+
+class RoundRobin(Merge):
+    """Shares out turns by weight. It waits for an input that is waiting and passes one that is blocked, so its choices
+    are a function of the plan alone.
+
+    An input earns its share of every turn in which it takes part and pays one for each that it is given; the richest is
+    next, ties by position. A blocked input takes no part, so it cannot save up turns.
+    """
+
+    node: nodes.UnionOf
+
+    def answers(self) -> Iterator[Answer]:
+        weights = self.node.weights or (1.0,) * len(self.ups)
+        self.credit = credit = [0.0] * len(self.ups)
+        while self.alive:
+            passed: dict[int, str] = {}
+            while len(passed) < len(self.alive):
+                field = [index for index in self.alive if index not in passed]
+                total = sum(weights[index] for index in field)
+                chosen = max(field, key=lambda index: (credit[index] + weights[index] / total, -index))
+                answer = self.ups[chosen].poll()
+                while answer is WAITING:  # the same turn, with the same competitors
+                    yield WAITING
+                    answer = self.ups[chosen].poll()
+                if isinstance(answer, Blocked):
+                    passed[chosen] = answer.why
+                elif answer is DONE:
+                    self.alive.remove(chosen)
+                    passed.clear()  # its end may have freed the others
+                else:
+                    for index in field:
+                        credit[index] += weights[index] / total
+                    credit[chosen] -= 1
+                    passed.clear()
+                    yield self.serve(chosen, answer)
+            if self.alive:
+                yield Blocked("; ".join(passed.values()))
+        while True:
+            yield DONE
+
+
+class FirstReady(Merge):
+    """Serves whoever is ready, taking turns from the one after the last served."""
+
+    def answers(self) -> Iterator[Answer]:
+        start = 0
+        while self.alive:
+            waiting = ended = False
+            reasons = []
+            for index in [i for i in self.alive if i >= start] + [i for i in self.alive if i < start]:
+                answer = self.ups[index].poll()
+                if answer is DONE:
+                    self.alive.remove(index)
+                    ended = True
+                elif answer is WAITING:
+                    waiting = True
+                elif isinstance(answer, Blocked):
+                    reasons.append(answer.why)
+                else:
+                    start = index + 1
+                    yield self.serve(index, answer)
+                    break
+            else:
+                if waiting:
+                    yield WAITING
+                elif not ended:  # an end may have freed the others: then ask them again first
+                    yield Blocked("; ".join(reasons))
+        while True:
+            yield DONE
+
+
+@runs(nodes.UnionOf)
+def union(node: nodes.UnionOf, ups: tuple[Cell, ...], site: Site) -> Cell:
+    """The cell for the union's mode."""
+    return (RoundRobin if node.mode == "round_robin" else FirstReady)(node, ups, site)

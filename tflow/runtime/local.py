@@ -1,0 +1,69 @@
+"""The in-process runtime: calls queue and run one at a time, oldest first, inside the wait, in the driver's thread.
+
+So tracebacks are ordinary, pdb works, and the same seed gives the same run, bit for bit. It is one legal schedule of many:
+it says nothing about how stale data would be on a cluster.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+
+from tflow.errors import Deadlock, OperatorError, TflowError
+from tflow.runtime.base import Call, Mailbox, Runtime
+from tflow.runtime.host import Host
+from tflow.types import Shard
+
+
+class LocalRuntime(Runtime):
+    """Runs everything in this process. ``plan.run()`` uses one of its own when none is given.
+
+    >>> from tflow import LocalRuntime, par_from_range
+    >>> with LocalRuntime() as runtime:
+    ...     list(par_from_range(4).gather_sync().run(runtime=runtime))
+    [0, 2, 1, 3]
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.queue: deque[Call] = deque()
+
+    def spawn(self, make: Callable[[Shard], object], shard: Shard) -> Host:
+        return Host(make, shard)
+
+    def submit(self, call: Call) -> None:
+        self.queue.append(call)
+
+    def wait(self, mailbox: Mailbox, *, timeout: float | None = None) -> None:
+        while not mailbox.finished:
+            if not self.queue:
+                raise Deadlock("A call is in flight that no actor has. This is a bug in tflow.")
+            self.execute(self.queue.popleft())
+            if timeout == 0:
+                return
+
+    def execute(self, call: Call) -> None:
+        """Run one call and report it to the run that issued it."""
+        try:
+            call.reply = getattr(call.shard.handle, call.method)(*call.args)
+        except TflowError as error:
+            call.error = error
+        except Exception as error:
+            call.error = OperatorError(call.method, item=0, cause=error, shard=call.shard.place)
+        call.done = True
+        call.mailbox.finished.append(call)
+
+    def abandon(self, mailbox: Mailbox) -> None:
+        self.queue = deque(call for call in self.queue if call.mailbox is not mailbox)
+
+    def stop(self, handle: object) -> None:
+        assert isinstance(handle, Host)
+        handle.close()
+
+    def forget(self, handle: object, run: int) -> None:
+        assert isinstance(handle, Host)
+        handle.forget(run)
+
+    def now(self) -> float:
+        return time.monotonic()

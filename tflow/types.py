@@ -1,0 +1,269 @@
+"""The vocabulary: capabilities, type variables, operators, and where an item comes from.
+
+Everything here is small, frozen and free of effects. Streams are built from it in
+``tflow.combinators`` and run in ``tflow.runtime``.
+
+Operators are values with typed methods, never callables. ``Op[A, B, R]`` is what a stream accepts; the
+kinds below say what the methods look like:
+
+===================  ==============================  =======================================
+where it runs        stateless                       stateful (the executor owns the state)
+===================  ==============================  =======================================
+anywhere             ``Stateless.apply(item)``       ``Stateful.step(state, item)``
+beside its actor     ``ActorOp.apply(actor, item)``  ``StatefulActorOp.step(actor, state, item)``
+on the driver, with  ``LiveOp.apply(live, item)``    ``StatefulLiveOp.step(live, state, item)``
+live actors
+===================  ==============================  =======================================
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol
+
+from typing_extensions import TypeVar
+
+if TYPE_CHECKING:
+    from tflow.combinators.actors import Actors
+
+# --------------------------------------------------------------------------- capabilities
+
+
+class Async:
+    """The driver. Items may be older than the latest update."""
+
+
+class Sync(Async):
+    """The driver, behind a barrier: every item of a round was made after the last update."""
+
+
+class OnActor:
+    """Inside one of the actors of a parallel stream."""
+
+
+class OnLearner:
+    """Inside an actor that a driver stream calls or hands its items to."""
+
+
+# --------------------------------------------------------------------------- type variables
+
+A = TypeVar("A", contravariant=True)
+"""What an operator consumes."""
+B = TypeVar("B", covariant=True)
+"""What an operator produces."""
+R = TypeVar("R", contravariant=True, default=object)
+"""The capability that an operator requires of the place where it runs."""
+T = TypeVar("T", covariant=True)
+"""The element of a stream."""
+C = TypeVar("C", covariant=True, bound=Async, default=Async)
+"""The capability that a driver stream offers."""
+S = TypeVar("S")
+"""The state of an operator."""
+W = TypeVar("W")
+"""The class of an actor."""
+W_co = TypeVar("W_co", covariant=True)
+W_contra = TypeVar("W_contra", contravariant=True)
+P = TypeVar("P", contravariant=True, default=OnActor)
+"""The place that an actor operator requires."""
+D = TypeVar("D", contravariant=True, bound=Async, default=Async)
+"""The driver capability that a live operator requires."""
+U = TypeVar("U")
+V = TypeVar("V")
+
+# --------------------------------------------------------------------------- operators
+
+
+class Op(Generic[A, B, R]):
+    """A typed stage: consumes ``A``, produces ``B``, requires the capability ``R``.
+
+    Nominal on purpose and not callable: a restricted operator cannot slip in where a function is expected. Derive
+    from one of the kinds below, which say what method to write.
+    """
+
+
+class Stateless(Op[A, B, R], ABC):
+    """An operator whose result depends on the item alone.
+
+    >>> from tflow import Stateless, from_items
+    >>> class Double(Stateless[int, int]):
+    ...     def apply(self, item: int) -> int:
+    ...         return 2 * item
+    >>> list(from_items([1, 2]).for_each(Double()).run())
+    [2, 4]
+    """
+
+    @abstractmethod
+    def apply(self, item: A, /) -> B:
+        """Turn one item into another, without changing it."""
+
+
+class Stateful(Op[A, B, R], ABC, Generic[A, B, S, R]):
+    """An operator with memory. The executor keeps the state, so each run (and each shard) starts fresh.
+
+    >>> from tflow import Stateful, from_items
+    >>> class Count(Stateful[str, int, int]):
+    ...     def init(self) -> int:
+    ...         return 0
+    ...     def step(self, state: int, item: str) -> tuple[int, int]:
+    ...         return state + 1, state + 1
+    >>> list(from_items(["a", "b"]).for_each(Count()).run())
+    [1, 2]
+    """
+
+    @abstractmethod
+    def init(self) -> S:
+        """The state before the first item."""
+
+    @abstractmethod
+    def step(self, state: S, item: A, /) -> tuple[S, B]:
+        """The next state, and what to show."""
+
+
+class ActorOp(Op[A, B, P], ABC, Generic[W_contra, A, B, P]):
+    """An operator that works beside its actor and receives it: gradients computed where the policy lives."""
+
+    @abstractmethod
+    def apply(self, actor: W_contra, item: A, /) -> B:
+        """Turn one item into another with the help of the actor."""
+
+
+class StatefulActorOp(Op[A, B, P], ABC, Generic[W_contra, A, B, S, P]):
+    """An actor operator with memory, one state per shard and run."""
+
+    @abstractmethod
+    def init(self) -> S:
+        """The state before the first item."""
+
+    @abstractmethod
+    def step(self, actor: W_contra, state: S, item: A, /) -> tuple[S, B]:
+        """The next state, and what to show."""
+
+
+class LiveOp(Op[A, B, D], ABC, Generic[A, B, D]):
+    """A driver operator that talks to actors: it names them in its fields and reaches them through ``live``."""
+
+    @abstractmethod
+    def apply(self, live: Live, item: A, /) -> B:
+        """Turn one item into another; what is sent leaves before the item moves on."""
+
+
+class StatefulLiveOp(Op[A, B, D], ABC, Generic[A, B, S, D]):
+    """A live operator with memory."""
+
+    @abstractmethod
+    def init(self) -> S:
+        """The state before the first item."""
+
+    @abstractmethod
+    def step(self, live: Live, state: S, item: A, /) -> tuple[S, B]:
+        """The next state, and what to show."""
+
+
+# --------------------------------------------------------------------------- live actors, as operators see them
+
+
+class Handles(Protocol[W_co]):
+    """The live actors of one description. Messages wait in an outbox that the executor empties, within bounds."""
+
+    def __len__(self) -> int:
+        """How many actors there are."""
+        ...
+
+    def send(self, shard: int, method: Callable[[W_co, V], object], value: V, /) -> None:
+        """An event: call ``method(actor, value)`` once, in order. Never merged, bounded per actor."""
+
+    def update(
+        self,
+        method: Callable[[W_co, V], object],
+        value: V,
+        /,
+        *,
+        shards: Iterable[int] | None = None,
+        policy: str = "default",
+    ) -> None:
+        """State, such as weights: the latest wins and rides inside the next call to each shard (default: all)."""
+
+    def advance(self, policy: str = "default", /) -> int:
+        """Count one update of a policy; later ``update`` calls carry the new version. Returns it."""
+        ...
+
+    def version(self, policy: str = "default", /) -> int:
+        """How often the policy was advanced."""
+        ...
+
+
+class Live(Protocol):
+    """What a live operator may reach while it handles one item."""
+
+    @property
+    def provenance(self) -> Provenance:
+        """Where the item in hand comes from."""
+        ...
+
+    def __getitem__(self, actors: Actors[W], /) -> Handles[W]:
+        """The live actors of a description that the operator names in its fields."""
+        ...
+
+    def shards(self, actors: Actors[W], /) -> tuple[int, ...]:
+        """The shards of these actors that the item in hand comes from."""
+        ...
+
+
+# --------------------------------------------------------------------------- where an item comes from
+
+
+@dataclass(frozen=True)
+class Shard:
+    """What an actor is told when it is made."""
+
+    actors: str
+    """The name of the actors it belongs to."""
+    index: int
+    count: int
+    incarnation: int
+    """0 for the first life, one more after each restart."""
+    seed: int
+    """A function of the run's seed, the actors, the index and the incarnation."""
+
+
+class Source(NamedTuple):
+    """One item as it left an actor."""
+
+    actors: str
+    shard: int
+    incarnation: int
+    sequence: int
+
+
+class Provenance(NamedTuple):
+    """The sources of an item and, per policy, the oldest weight version that went into it."""
+
+    sources: frozenset[Source]
+    versions: Mapping[str, int]
+
+    @staticmethod
+    def unite(parts: Iterable[Provenance]) -> Provenance:
+        """The provenance of something made of all ``parts``."""
+        distinct = {id(part): part for part in parts}
+        if len(distinct) == 1:
+            return next(iter(distinct.values()))
+        versions: dict[str, int] = {}
+        for part in distinct.values():
+            for policy, version in part.versions.items():
+                versions[policy] = min(version, versions.get(policy, version))
+        return Provenance(frozenset().union(*(part.sources for part in distinct.values())), versions)
+
+
+NOWHERE = Provenance(frozenset(), {})
+"""The provenance of items that the driver made itself."""
+
+
+class CountsSteps(Protocol):
+    """An item that stands for env steps; they are counted where it enters the driver."""
+
+    @property
+    def env_steps(self) -> int:
+        """How many env steps went into it."""
+        ...
