@@ -167,7 +167,7 @@ class ParIter(Described, Splits[Iter[T, Sync], Iter[T]]):
 
         >>> from tflow import par_from_range
         >>> list(par_from_range(5, shards=2).gather_rounds().run())
-        [[0, 2], [1, 3], [4]]
+        [[0, 3], [1, 4], [2]]
         """
         return Iter(nodes.GatherSync(self.node, rounds=True))
 

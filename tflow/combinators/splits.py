@@ -60,10 +60,10 @@ class Splits(Generic[I, J]):
         Law: every branch sees every item exactly once, in order, under any schedule. The next item is pulled when every open
         branch has asked for it; with ``max_lag=k`` a branch may be up to ``k`` items ahead of the slowest.
 
-        >>> from tflow import Union, from_items
+        >>> from tflow import from_items
         >>> small, large = from_items([1, 2]).split()
-        >>> list(Union(small, large.map(lambda x: 10 * x)).run())
-        [1, 10, 2, 20]
+        >>> list(small.zip(large.map(lambda x: 10 * x)).run())
+        [(1, 10), (2, 20)]
         """
         where = f"split({n})"
         check.whole(where, "n", n, least=1)

@@ -1,0 +1,123 @@
+"""One mistake per marked line. Every checker rejects exactly these lines."""
+
+from __future__ import annotations
+
+from world import (
+    ApplyGradients,
+    ComputeGradients,
+    Iter,
+    LearnerStep,
+    Length,
+    Metrics,
+    OffPolicyStep,
+    OnPolicyStep,
+    Report,
+    Rollout,
+    TrainStats,
+    Worker,
+    learner,
+    workers,
+)
+
+from tflow import Live, ParIter, Plan, Stateful, Stateless, Sync, Union, from_actors, from_items, from_range, par_from_items
+
+
+def needs_sync(stream: Iter[Rollout, Sync]) -> Iter[TrainStats]:
+    return stream.for_each(OnPolicyStep())
+
+
+def elements(shards: ParIter[Rollout], stream: Iter[Rollout], numbers: Iter[int]) -> None:
+    stream.for_each(ApplyGradients(workers))  # ERR consumes Gradients
+    numbers.for_each(OffPolicyStep())  # ERR consumes Rollout
+    shards.par_map(len)  # ERR a Rollout has no length
+    numbers.map(lambda x: x.upper())  # ERR an int has no upper
+    numbers.filter(str.isdigit)  # ERR an int is no str
+    numbers.flatten()  # ERR an int is not iterable
+    shards.par_batch(2).par_for_each(ComputeGradients())  # ERR consumes Rollout, not list[Rollout]
+    shards.gather_rounds().for_each(OffPolicyStep())  # ERR consumes Rollout, not list[Rollout]
+    from_items(["a"]).for_each(Length())  # ERR consumes Rollout
+
+
+def placement(shards: ParIter[Rollout], stream: Iter[Rollout, Sync]) -> None:
+    stream.for_each(ComputeGradients())  # ERR runs inside an actor
+    shards.par_for_each(ComputeGradients()).par_for_each(ApplyGradients(workers))  # ERR runs on the driver
+    shards.par_for_each(OnPolicyStep())  # ERR runs on the driver
+    shards.par_for_each(LearnerStep())  # ERR runs inside a learner
+    stream.for_each(LearnerStep())  # ERR runs inside a learner
+    stream.call(learner, ComputeGradients())  # ERR runs inside a rollout actor
+    stream.hand_off(learner, OnPolicyStep())  # ERR runs on the driver
+    stream.call(workers, LearnerStep())  # ERR needs a single actor
+
+
+def synchrony(shards: ParIter[Rollout], sync: Iter[Rollout, Sync]) -> None:
+    shards.gather_async().for_each(OnPolicyStep())  # ERR on-policy
+    needs_sync(shards.gather_async())  # ERR on-policy
+    needs_sync(sync.shuffle(4))  # ERR shuffle keeps items across updates
+    needs_sync(Union(sync, sync))  # ERR a union is asynchronous
+    late, later = sync.split(2, max_lag=3)
+    needs_sync(late)  # ERR branches may drift
+
+
+def kinds(shards: ParIter[Rollout], stream: Iter[Rollout]) -> None:
+    stream.map(OffPolicyStep())  # ERR an operator is not a function
+    stream.for_each(print)  # ERR a function is not an operator
+    stream.for_each(OffPolicyStep)  # ERR a class is not a value of it
+    shards.for_each(OffPolicyStep())  # ERR gather first
+    stream.par_map(str)  # ERR already on the driver
+    shards.zip(stream)  # ERR gather first
+    stream.gather_sync()  # ERR already gathered
+    Union(shards, stream)  # ERR gather first
+    stream.call(Worker, LearnerStep())  # ERR a class is not an actor
+    from_actors(Worker, Worker.sample)  # ERR a class is not actors
+    from_actors(workers, len)  # ERR a worker has no length
+
+
+def arity(stream: Iter[int, Sync], shards: ParIter[int]) -> None:
+    a, b = stream.split(3)  # ERR three branches
+    c, d, e = stream.split()  # ERR two branches
+    f, g = shards.split(1)  # ERR one branch
+    h, i = stream  # ERR a stream does not iterate
+    Union()  # ERR no input
+
+
+def arguments(stream: Iter[int], shards: ParIter[int]) -> None:
+    stream.batch("2")  # ERR not a number
+    stream.every(items=3, seconds=2.0)  # ERR one unit
+    stream.every()  # ERR one unit
+    stream.hand_off(learner, Length(), on_full="explode")  # ERR unknown choice, and an int is no Rollout
+    Union(stream, stream, mode="both")  # ERR unknown choice
+    shards.gather_async(2)  # ERR in_flight is a keyword
+    shards.select_shards("0")  # ERR shards are numbers
+    from_range("3")  # ERR not a number
+    par_from_items(3)  # ERR not iterable
+
+
+def not_a_plan(stream: Iter[TrainStats]) -> Plan[Metrics]:
+    return stream  # ERR only a report ends a plan
+
+
+def wrong_report(stream: Iter[Rollout]) -> Plan[Metrics]:
+    return Report(stream, workers)  # ERR reports TrainStats
+
+
+def plans_end(plan: Plan[Metrics]) -> None:
+    plan.map(str)  # ERR nothing follows a plan
+
+
+class WrongApply(Stateless[int, str]):
+    def apply(self, item: int, /) -> int:  # ERR returns int
+        return item
+
+
+class WrongStep(Stateful[int, str, float]):
+    def init(self) -> str:  # ERR the state is a float
+        return ""
+
+    def step(self, state: float, item: int, /) -> tuple[float, str]:
+        return state, ""
+
+
+def messages(live: Live) -> None:
+    live[workers].update(Worker.set_weights, "heavy")  # ERR weights are numbers
+    live[workers].send(0, len, 1)  # ERR not a method of a worker
+    live[Worker].advance()  # ERR a class is not actors
