@@ -15,7 +15,7 @@ from tflow.errors import PlanError
 from tflow.types import Async, OnActor, Op, Shard, Sync, T, U, V
 
 
-class ParIter(Described, Splits[Iter[T, Sync], Iter[T]]):
+class ParIter(Described, Splits[Iter[T, Sync], Iter[T, Async]]):
     """A parallel stream of ``T``: one shard per actor. ``gather_*`` brings it to the driver."""
 
     __slots__ = ()

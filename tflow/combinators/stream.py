@@ -18,7 +18,7 @@ from tflow.types import Async, C, OnLearner, Op, T, U, V
 Ci = TypeVar("Ci", bound=Async)
 
 
-class Iter(Runnable[T], Splits["Iter[T, C]", "Iter[T]"], Generic[T, C]):
+class Iter(Runnable[T], Splits["Iter[T, C]", "Iter[T, Async]"], Generic[T, C]):
     """A stream of ``T`` on the driver: an edge of a plan, used once.
 
     ``C`` says what the stream offers: ``Sync`` behind a barrier, else ``Async``. Users write ``Iter[Rollout]``; a ``Sync``
