@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tflow.combinators import nodes
 from tflow.runtime.cell import CELLS, Cell, Site
-from tflow.runtime.chain import Chain, Step, step_of
+from tflow.runtime.chain import Chain, Source, Step, step_of
 
 
 def build(sink: nodes.Node, site: Site, *, fuse: bool = True) -> Cell:
@@ -15,14 +15,20 @@ def build(sink: nodes.Node, site: Site, *, fuse: bool = True) -> Cell:
     chain: list[Step] = []
     order = [node for node in nodes.walk(sink) if site.shard is not None or not node.parallel]
     consumers = {up: node for node in order for up in node.inputs}
+
+    def continues(node: nodes.Node) -> bool:
+        return node in consumers and step_of(consumers[node], site) is not None
+
     for node in order:
         step = step_of(node, site)
         if step is None:
-            made[node] = CELLS[type(node)](node, tuple(made[up] for up in inputs_at(site, node)), site)
+            cell = CELLS[type(node)](node, tuple(made[up] for up in inputs_at(site, node)), site)
+            made[node] = cell
+            if isinstance(cell, Source) and not continues(node):
+                made[node] = Chain([], cell, site)
             continue
         chain.append(step)
-        after = consumers.get(node)
-        if fuse and after is not None and step_of(after, site) is not None:
+        if fuse and continues(node):
             continue
         made[node] = Chain(chain, made[chain[0].node.inputs[0]], site)
         chain = []

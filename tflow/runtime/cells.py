@@ -4,60 +4,18 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
 from time import perf_counter_ns
 from typing import cast
 
 from tflow.combinators import nodes
 from tflow.runtime.answers import DONE, SKIP, WAITING, Answer, Ready
 from tflow.runtime.cell import Cell, Site, runs
-from tflow.runtime.chain import SAMPLE, SLOW_NS
-from tflow.runtime.stats import Reading
+from tflow.runtime.chain import Source
 from tflow.types import NOWHERE, Provenance
-
-_END = object()
-
-
-class Reader(Cell):
-    """Reads a Python iterator, one item per poll; one item in 64 is measured, all if they are slow."""
-
-    def __init__(self, node: nodes.Node, ups: tuple[Cell, ...], site: Site) -> None:
-        self.quick = SAMPLE - 1
-        self.measured_at = 0
-        super().__init__(node, ups, site)
-
-    def open(self) -> Iterator[object]:
-        """The iterator to read; called at the first poll."""
-        raise NotImplementedError
-
-    def answers(self) -> Iterator[Answer]:
-        try:
-            values = self.open()
-            while True:
-                for value in islice(values, self.quick):
-                    self.seen += 1
-                    yield value, NOWHERE
-                start = perf_counter_ns()
-                value = next(values, _END)
-                took = perf_counter_ns() - start
-                if value is _END:
-                    break
-                self.seen += 1
-                self.busy_ns += took * (self.seen - self.measured_at)
-                self.measured_at = self.seen
-                self.quick = 0 if took >= SLOW_NS else SAMPLE - 1
-                yield value, NOWHERE
-        except Exception as error:
-            raise self.site.blame(self.node, self.seen, error) from error
-        while True:
-            yield DONE
-
-    def readings(self) -> Iterator[tuple[nodes.Node, Reading]]:
-        yield self.node, Reading(self.seen, self.seen, self.busy_ns, 0)
 
 
 @runs(nodes.FromItems)
-class Items(Reader):
+class Items(Source):
     """Values or an iterable that the driver reads."""
 
     node: nodes.FromItems
@@ -79,7 +37,7 @@ def _again_and_again(values: Iterable[object]) -> Iterator[object]:
 
 
 @runs(nodes.Pulled)
-class Pull(Reader):
+class Pull(Source):
     """The source of a shard: calls on its actor."""
 
     node: nodes.Pulled
@@ -187,7 +145,6 @@ class Flatten(Cell):
     node: nodes.Flatten | nodes.FlatMap
 
     def answers(self) -> Iterator[Answer]:
-        fn = self.node.fn if isinstance(self.node, nodes.FlatMap) else None
         for answer in self.ups[0].stream:
             if type(answer) is not tuple:
                 yield answer
@@ -196,17 +153,21 @@ class Flatten(Cell):
             value, origin = answer
             shown = self.shown
             try:
-                start = perf_counter_ns()
-                for member in cast("Iterable[object]", value if fn is None else fn(value)):
-                    self.busy_ns += perf_counter_ns() - start
+                for member in self.members(value):
                     self.shown += 1
                     yield member, origin
-                    start = perf_counter_ns()
-                self.busy_ns += perf_counter_ns() - start
             except Exception as error:
                 raise self.site.blame(self.node, self.seen - 1, error) from error
             if self.shown == shown:
                 yield SKIP
+
+    def members(self, value: object) -> Iterable[object]:
+        if isinstance(self.node, nodes.Flatten):
+            return cast("Iterable[object]", value)
+        start = perf_counter_ns()
+        members = cast("Iterable[object]", self.node.fn(value))
+        self.busy_ns += perf_counter_ns() - start
+        return members
 
 
 @runs(nodes.Take)

@@ -18,11 +18,11 @@ from typing import Literal, NamedTuple, cast
 
 from tflow.combinators import nodes
 from tflow.combinators.validate import actor_class_of
-from tflow.errors import PlanError
-from tflow.runtime.answers import SKIP, Answer
+from tflow.errors import PlanError, TflowError
+from tflow.runtime.answers import DONE, SKIP, Answer
 from tflow.runtime.cell import Cell, Site
 from tflow.runtime.stats import Reading
-from tflow.types import ActorOp, Op, Stateful, StatefulActorOp, Stateless
+from tflow.types import NOWHERE, ActorOp, Op, Stateful, StatefulActorOp, Stateless
 
 SAMPLE = 64
 """One item in so many is measured."""
@@ -77,8 +77,38 @@ def _operator_step(node: nodes.Node, op: Op[object, object, object], site: Site)
             return None
 
 
+class Source(Cell):
+    """Where a stream begins: a Python iterator. It is read by the chain after it, in one loop with the chain's operators."""
+
+    more = True
+
+    def open(self) -> Iterator[object]:
+        """The iterator to read; called at the first poll."""
+        raise NotImplementedError
+
+    def answers(self) -> Iterator[Answer]:
+        raise NotImplementedError
+        yield
+
+    def read(self, values: Iterator[object], reader: Chain) -> Answer:
+        """Read one item against the clock."""
+        start = perf_counter_ns()
+        value = next(values, _END)
+        if value is _END:
+            self.more = False
+            return DONE
+        self.busy_ns += (perf_counter_ns() - start) * (reader.seen + 1 - reader.measured_at)
+        return value, NOWHERE
+
+    def readings(self) -> Iterator[tuple[nodes.Node, Reading]]:
+        return iter(())
+
+
+_END = object()
+
+
 class Chain(Cell):
-    """Several per-item operators in one cell."""
+    """Several per-item operators in one cell; directly after a source, the reading is part of the same loop."""
 
     def __init__(self, steps: list[Step], up: Cell, site: Site) -> None:
         self.steps = steps
@@ -88,12 +118,13 @@ class Chain(Cell):
         self.quick = SAMPLE - 1
         """How many items go by unmeasured between two that are measured."""
         self.measured_at = 0
-        super().__init__(steps[-1].node, (up,), site)
+        self.source = up if isinstance(up, Source) else None
+        super().__init__(steps[-1].node if steps else up.node, (up,), site)
 
     def answers(self) -> Iterator[Answer]:
-        return fused(tuple(step.kind for step in self.steps))(
-            self, self.ups[0].stream, self.states, self.rejected, *(step.fn for step in self.steps)
-        )
+        loop = fused(tuple(step.kind for step in self.steps), reads=self.source is not None)
+        functions = (step.fn for step in self.steps)
+        return loop(self, self.source or self.ups[0].stream, self.states, self.rejected, *functions)
 
     def measured(self, answer: Answer) -> Answer:
         """The slow path: the same steps, one at a time, each against the clock."""
@@ -140,6 +171,8 @@ class Chain(Cell):
         index = error.__traceback__.tb_lineno - FIRST_LINE
         if 0 <= index < len(self.steps):
             raise self.site.blame(self.steps[index].node, self.item(index), error) from error
+        if self.source is not None and not isinstance(error, TflowError):
+            raise self.site.blame(self.source.node, self.seen, error) from error
 
     def item(self, index: int) -> int:
         """The number of the item that operator ``index`` has in hand, from 0."""
@@ -147,23 +180,33 @@ class Chain(Cell):
 
     def readings(self) -> Iterator[tuple[nodes.Node, Reading]]:
         seen = self.seen
+        if self.source is not None:
+            yield self.source.node, Reading(seen, seen, self.source.busy_ns, 0)
         for step, rejected, busy in zip(self.steps, self.rejected, self.busy, strict=True):
             yield step.node, Reading(seen, seen - rejected, busy, 0)
             seen -= rejected
 
 
-HEAD = """\
-def answers(cell, upstream, states, rejected, {functions}):
+# Both heads have the same number of lines, so that an operator's line does not depend on which one stands before it.
+FROM_STREAM = """\
+def answers(cell, upstream, states, rejected{functions}):
     try:
         while True:
             for answer in islice(upstream, cell.quick):
-                if type(answer) is not tuple:
-                    yield answer
-                    continue
+                if type(answer) is not tuple: yield answer; continue
                 value, origin = answer
                 cell.seen += 1
 """
-FIRST_LINE = HEAD.count("\n") + 1
+FROM_SOURCE = """\
+def answers(cell, source, states, rejected{functions}):
+    try:
+        origin, values = NOWHERE, source.open()
+        while source.more:
+            for value in islice(values, cell.quick):
+                # straight from the iterator: there is no answer to look at
+                cell.seen += 1
+"""
+FIRST_LINE = FROM_STREAM.count("\n") + 1
 LINES = {
     "map": "value = f{i}(value)",
     "tap": "f{i}(value)",
@@ -172,22 +215,25 @@ LINES = {
     "filter": "if not f{i}(value): rejected[{i}] += 1; yield SKIP; continue",
 }
 TAIL = """\
-            yield cell.measured(next(upstream))
+                yield value, origin
+            yield cell.measured({next})
     except Exception as error:
         cell.blame(error)
         raise
+    while True:
+        yield DONE
 """
-_compiled: dict[tuple[str, ...], Callable[..., Iterator[Answer]]] = {}
+_compiled: dict[tuple[tuple[str, ...], bool], Callable[..., Iterator[Answer]]] = {}
 
 
-def fused(kinds: tuple[str, ...]) -> Callable[..., Iterator[Answer]]:
-    """The generated loop for a chain of these kinds of steps."""
-    if kinds not in _compiled:
-        lines = [LINES[kind].format(i=i) for i, kind in enumerate(kinds)] + ["yield value, origin"]
-        functions = ", ".join(f"f{i}" for i in range(len(kinds)))
-        body = "".join(f"                {line}\n" for line in lines)
-        namespace: dict[str, object] = {"islice": islice, "SKIP": SKIP}
-        source = HEAD.format(functions=functions) + body + TAIL  # no text of a user is in it
-        exec(compile(source, "<tflow chain>", "exec"), namespace)
-        _compiled[kinds] = cast("FunctionType", namespace["answers"])
-    return _compiled[kinds]
+def fused(kinds: tuple[str, ...], *, reads: bool) -> Callable[..., Iterator[Answer]]:
+    """The generated loop for a chain of these kinds of steps, after a stream or straight from a source."""
+    if (kinds, reads) not in _compiled:
+        functions = "".join(f", f{i}" for i in range(len(kinds)))
+        head = (FROM_SOURCE if reads else FROM_STREAM).format(functions=functions)
+        body = "".join(f"                {LINES[kind].format(i=i)}\n" for i, kind in enumerate(kinds))
+        tail = TAIL.format(next="source.read(values, cell)" if reads else "next(upstream)")
+        namespace: dict[str, object] = {"islice": islice, "SKIP": SKIP, "DONE": DONE, "NOWHERE": NOWHERE}
+        exec(compile(head + body + tail, "<tflow chain>", "exec"), namespace)  # no text of a user is in it
+        _compiled[kinds, reads] = cast("FunctionType", namespace["answers"])
+    return _compiled[kinds, reads]

@@ -173,6 +173,7 @@ class Merge(Cell):
         self.alive = list(range(len(ups)))
         self.turns = [0] * len(ups)
         """How often each input was served: a poll answered with an item or a skip."""
+        self.credit = [0.0] * len(ups)
         super().__init__(node, ups, site)
 
     def serve(self, index: int, answer: Answer) -> Answer:
@@ -195,33 +196,52 @@ class RoundRobin(Merge):
     node: nodes.UnionOf
 
     def answers(self) -> Iterator[Answer]:
-        weights = self.node.weights or (1.0,) * len(self.ups)
-        self.credit = credit = [0.0] * len(self.ups)
+        credit = self.credit
+        polls = [up.poll for up in self.ups]
         while self.alive:
             passed: dict[int, str] = {}
-            while len(passed) < len(self.alive):
-                field = [index for index in self.alive if index not in passed]
-                total = sum(weights[index] for index in field)
-                chosen = max(field, key=lambda index: (credit[index] + weights[index] / total, -index))
-                answer = self.ups[chosen].poll()
+            shares = self.shares(self.alive)
+            while shares:
+                chosen = richest(credit, shares)
+                answer = polls[chosen]()
                 while answer is WAITING:  # the same turn, with the same competitors
                     yield WAITING
-                    answer = self.ups[chosen].poll()
+                    answer = polls[chosen]()
                 if isinstance(answer, Blocked):
                     passed[chosen] = answer.why
-                elif answer is DONE:
+                    shares = self.shares([index for index in self.alive if index not in passed])
+                    continue
+                if answer is DONE:
                     self.alive.remove(chosen)
-                    passed.clear()  # its end may have freed the others
+                    passed = {}  # its end may have freed the others
                 else:
-                    for index in field:
-                        credit[index] += weights[index] / total
+                    for index, share in shares:
+                        credit[index] += share
                     credit[chosen] -= 1
-                    passed.clear()
                     yield self.serve(chosen, answer)
+                if passed or answer is DONE:
+                    passed = {}
+                    shares = self.shares(self.alive)
             if self.alive:
                 yield Blocked("; ".join(passed.values()))
         while True:
             yield DONE
+
+    def shares(self, field: list[int]) -> list[tuple[int, float]]:
+        """What each of these inputs earns by a turn in which they, and no others, take part."""
+        weights = self.node.weights or (1.0,) * len(self.ups)
+        total = sum(weights[index] for index in field)
+        return [(index, weights[index] / total) for index in field]
+
+
+def richest(credit: list[float], shares: list[tuple[int, float]]) -> int:
+    """Who is next: the one with the most credit after this turn's earnings; ties go to the first."""
+    chosen, most = -1, float("-inf")
+    for index, share in shares:
+        worth = credit[index] + share
+        if worth > most:
+            chosen, most = index, worth
+    return chosen
 
 
 class FirstReady(Merge):

@@ -21,7 +21,7 @@ Event = tuple[LiveShard, Callable[..., object], object]
 
 def actors_of(op: Op[object, object, object]) -> list[Actors[object]]:
     """The actors that an operator names in its fields, also inside tuples, lists and dicts."""
-    names = list(getattr(op, "__dataclass_fields__", None) or getattr(op, "__dict__", ()))
+    names: list[str] = list(getattr(op, "__dataclass_fields__", ()) or getattr(op, "__dict__", ()))
     return list(_actors_in([getattr(op, name) for name in names]))
 
 

@@ -1,0 +1,167 @@
+"""Laws of split and of both unions."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from tests.laws.world import RUNTIMES, items, over_runtimes, results, samplers, sampling
+from tflow import Deadlock, Iter, Union, from_items, from_iterable, from_range, par_from_items
+
+inputs = st.lists(items, min_size=1, max_size=5)
+weights = st.lists(st.sampled_from([1, 2, 3, 0.5, 10]), min_size=2, max_size=5)
+
+
+def tagged(values: list[list[int]]) -> list[Iter[tuple[int, int]]]:
+    """Streams whose items say which input they come from and their place in it."""
+    return [from_items([(which, place) for place, _ in enumerate(each)]) for which, each in enumerate(values)]
+
+
+@over_runtimes
+@given(values=inputs, mode=st.sampled_from(["round_robin", "async"]))
+def test_union_is_the_multiset_sum_in_input_order(runtime: str, values: list[list[int]], mode) -> None:
+    found = results(Union(*tagged(values), mode=mode), runtime)
+    for which, each in enumerate(values):
+        assert [place for source, place in found if source == which] == list(range(len(each)))
+    assert len(found) == sum(map(len, values))
+
+
+@over_runtimes
+@given(shares=weights, turns=st.integers(1, 60))
+def test_round_robin_stays_within_one_turn_of_the_shares(runtime: str, shares: list[float], turns: int) -> None:
+    streams = [from_iterable(lambda which=which: iter(lambda: which, None)) for which in range(len(shares))]
+    found = results(Union(*streams, weights=shares).take(turns), runtime)
+    for length in range(1, turns + 1):
+        served = Counter(found[:length])
+        for which, share in enumerate(shares):
+            assert abs(served[which] - length * share / sum(shares)) < 1 + 1e-9
+
+
+@over_runtimes
+@given(shares=weights, keep=st.lists(st.integers(1, 4), min_size=5, max_size=5))
+def test_fairness_counts_turns_not_shown_items(runtime: str, shares: list[float], keep: list[int]) -> None:
+    """A filter behind an input does not change how often the input is served."""
+    pulls: list[int] = []
+    streams = [
+        from_iterable(lambda which=which: iter(lambda: which, None)).tap(pulls.append).every(items=keep[which])
+        for which in range(len(shares))
+    ]
+    results(Union(*streams, weights=shares).take(20), runtime)
+    for length in range(1, len(pulls) + 1):
+        served = Counter(pulls[:length])
+        for which, share in enumerate(shares):
+            assert abs(served[which] - length * share / sum(shares)) < 1 + 1e-9
+
+
+@over_runtimes
+@given(shares=weights, lag=st.integers(1, 3), rates=st.lists(st.integers(1, 3), min_size=5, max_size=5))
+def test_with_blocking_round_robin_stays_within_two_turns(runtime: str, shares: list[float], lag: int, rates: list[int]) -> None:
+    """Branches that consume at different rates block each other; nobody saves up turns meanwhile."""
+    count = len(shares)
+    branches = from_iterable(lambda: iter(lambda: 0, 1)).split(count, max_lag=lag)
+    streams = [branch.map(lambda _, which=which: which) for which, branch in enumerate(branches)]
+    stream = Union(*streams, weights=shares).take(60)
+    with RUNTIMES[runtime]() as session, stream.run(runtime=session) as run:
+        list(run)
+        (union,) = [cell for cell in run._driver.cells if hasattr(cell, "credit")]
+    assert max(abs(credit) for credit in union.credit) <= 2
+
+
+@over_runtimes
+@given(count=st.integers(2, 5), outputs=st.integers(10, 40))
+def test_async_union_serves_who_stays_ready_within_k_outputs(runtime: str, count: int, outputs: int) -> None:
+    streams = [from_iterable(lambda which=which: iter(lambda: which, None)) for which in range(count)]
+    found = results(Union(*streams, mode="async").take(outputs), runtime)
+    for start in range(len(found) - count + 1):
+        assert set(found[start : start + count]) == set(range(count))
+
+
+@over_runtimes
+@given(num=st.integers(1, 3), outputs=st.integers(70, 200))
+def test_a_busy_driver_stream_does_not_starve_actors(runtime: str, num: int, outputs: int) -> None:
+    """The executor looks at finished calls even while something is always ready."""
+    busy = from_iterable(lambda: iter(lambda: "busy", ""))
+    sampled = sampling(samplers(num)).gather_async().map(lambda sample: "sampled")
+    found = results(Union(busy, sampled, mode="async").take(outputs), runtime)
+    assert "sampled" in found
+
+
+def test_the_default_mode_follows_the_inputs() -> None:
+    sync, late = par_from_items([1]).gather_sync(), par_from_items([1]).gather_async()
+    assert "round_robin" in Union(sync, from_range(3)).node.bounds
+    assert "async" in Union(sync, late).node.bounds
+    assert "round_robin" in Union(sync, late, weights=[1, 1]).node.bounds
+
+
+@over_runtimes
+@given(values=items, n=st.integers(1, 5), lag=st.none() | st.integers(1, 4), mode=st.sampled_from(["round_robin", "async"]))
+def test_every_branch_sees_every_item_once_in_order(runtime: str, values: list[int], n: int, lag: int | None, mode) -> None:
+    stream = from_items(values)
+    branches = stream.split(n) if lag is None else stream.split(n, max_lag=lag)
+    seen: list[list[int]] = [[] for _ in range(n)]
+    tapped = [branch.tap(seen[which].append) for which, branch in enumerate(branches)]
+    results(Union(*tapped, mode=mode), runtime)
+    assert seen == [values] * n
+
+
+@over_runtimes
+@given(
+    values=items,
+    takes=st.lists(st.integers(0, 12), min_size=2, max_size=4),
+    sizes=st.lists(st.integers(1, 3), min_size=4, max_size=4),
+)
+def test_branches_that_stop_early_or_batch_lose_nothing_for_the_others(
+    runtime: str, values: list[int], takes: list[int], sizes: list[int]
+) -> None:
+    branches = from_items(values).split(len(takes))
+    seen: list[list[int]] = [[] for _ in takes]
+    flows = [branch.tap(seen[which].append).batch(sizes[which]).take(takes[which]) for which, branch in enumerate(branches)]
+    results(Union(*flows, mode="async"), runtime)
+    for which, count in enumerate(takes):
+        assert seen[which] == values[: count * sizes[which]]
+
+
+@over_runtimes
+@given(values=items, lag=st.none() | st.integers(1, 4))
+def test_a_lock_step_split_never_pulls_ahead(runtime: str, values: list[int], lag: int | None) -> None:
+    assume(values)
+    pulled: list[int] = []
+    source = from_items(values).tap(pulled.append)
+    first, second = source.split() if lag is None else source.split(max_lag=lag)
+    slow: list[int] = []
+    flow = Union(first.drain(), second.tap(slow.append), weights=[10, 1])
+    with RUNTIMES[runtime]() as session, flow.run(runtime=session) as run:
+        for _ in run:
+            assert len(pulled) - len(slow) <= (lag or 0)
+
+
+@over_runtimes
+def test_branches_at_different_rates_are_a_deadlock_with_an_explanation(runtime: str) -> None:
+    a, b = from_range(6).split()
+    with pytest.raises(Deadlock, match=r"split\(2\): branch 0 .*different rates"):
+        results(a.batch(2).zip(b), runtime)
+    a, b = from_range(6).split(max_lag=1)
+    with pytest.raises(Deadlock, match="max_lag=1 items ahead"):
+        results(a.batch(3).zip(b), runtime)
+
+
+@over_runtimes
+@given(num=st.integers(1, 3), rounds=st.integers(1, 4), n=st.integers(1, 3))
+def test_splitting_a_parallel_stream_gathers_synchronously(runtime: str, num: int, rounds: int, n: int) -> None:
+    limits = [rounds] * num
+    branches = sampling(samplers(num, limits)).split(n)
+    seen = [results(sampling(samplers(num, limits)).gather_sync(), runtime)]
+    found = results(Union(*branches), runtime)
+    assert Counter(found) == Counter(seen[0] * n)
+    assert all(branch.node.sync for branch in branches)
+
+
+@over_runtimes
+@given(values=st.lists(items, min_size=2, max_size=3))
+def test_synchronous_plans_are_functions_of_the_plan_alone(runtime: str, values: list[list[int]]) -> None:
+    stream = Union(*(par_from_items(each).gather_sync() for each in values), weights=[1, 2, 3][: len(values)])
+    assert stream.deterministic
+    assert results(stream, runtime) == results(stream, runtime)

@@ -1,0 +1,99 @@
+"""What the laws are tested on: runtimes, strategies, and actors that tell what they saw."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
+
+import pytest
+from hypothesis import strategies as st
+
+from tflow import Actors, Iter, Live, LiveOp, LocalRuntime, ParIter, Shard, create_actors, from_actors
+from tflow.runtime.base import Runtime
+
+T = TypeVar("T")
+
+RUNTIMES: dict[str, Callable[[], Runtime]] = {"local": LocalRuntime}
+"""Every law runs over all of these; a new runtime joins by a line here."""
+
+over_runtimes = pytest.mark.parametrize("runtime", sorted(RUNTIMES))
+
+items = st.lists(st.integers(-50, 50), max_size=30)
+sizes = st.integers(1, 7)
+shard_counts = st.integers(1, 4)
+
+
+def results(stream: Iter[T], runtime: str, *, seed: int = 0, fuse: bool = True) -> list[T]:
+    """Everything the stream yields, in a session of its own; the books must balance after every item."""
+    with RUNTIMES[runtime]() as session, stream.run(runtime=session, seed=seed, fuse=fuse) as run:
+        found = []
+        for item in run:
+            found.append(item)
+            assert run.ledger.balanced, run.ledger
+    assert run.ledger.balanced, run.ledger
+    assert run.ledger.calls.in_flight == 0
+    return found
+
+
+class Sample(NamedTuple):
+    """One item of a shard: which, how many before it, and the weights that its actor had."""
+
+    shard: int
+    sequence: int
+    weights: int
+
+
+class Sampler:
+    """An actor that makes numbered samples for ever, or up to a limit."""
+
+    def __init__(self, shard: Shard, limit: int | None = None) -> None:
+        self.shard = shard.index
+        self.made = 0
+        self.weights = 0
+        self.limit = limit
+
+    def sample(self) -> Sample:
+        if self.made == self.limit:
+            raise StopIteration
+        self.made += 1
+        return Sample(self.shard, self.made - 1, self.weights)
+
+    def set_weights(self, weights: int) -> None:
+        self.weights = weights
+
+    def samples_made(self) -> int:
+        return self.made
+
+
+def samplers(num: int, limits: list[int] | None = None) -> Actors[Sampler]:
+    def make(shard: Shard) -> Sampler:
+        return Sampler(shard, None if limits is None else limits[shard.index])
+
+    return create_actors(make, num=num)
+
+
+def sampling(actors: Actors[Sampler]) -> ParIter[Sample]:
+    return from_actors(actors, Sampler.sample)
+
+
+@dataclass(frozen=True)
+class Learn(LiveOp[Sample, Sample]):
+    """After the k-th item, all actors (or only those it came from) have weights k. Shows the item."""
+
+    actors: Actors[Sampler]
+    sender_only: bool = False
+
+    def apply(self, live: Live, item: Sample, /) -> Sample:
+        version = live[self.actors].advance()
+        shards = live.shards(self.actors) if self.sender_only else None
+        live[self.actors].update(Sampler.set_weights, version, shards=shards)
+        return item
+
+
+def per_shard(samples: list[Sample]) -> dict[int, list[int]]:
+    """The sequence numbers of each shard, in the order of arrival."""
+    found: dict[int, list[int]] = {}
+    for sample in samples:
+        found.setdefault(sample.shard, []).append(sample.sequence)
+    return found
