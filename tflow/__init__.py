@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from tflow.runtime.stats import RunStats as RunStats
     from tflow.types import ActorOp as ActorOp
     from tflow.types import Async as Async
+    from tflow.types import Frozen as Frozen
     from tflow.types import Handles as Handles
     from tflow.types import Live as Live
     from tflow.types import LiveOp as LiveOp
@@ -76,7 +77,7 @@ _HOMES = {
     "tflow.runtime.local": ("LocalRuntime",),
     "tflow.runtime.stats": ("RunStats",),
     "tflow.types": (
-        "ActorOp", "Async", "Handles", "Live", "LiveOp", "OnActor", "OnLearner", "Op", "Provenance", "Shard", "Source",
+        "ActorOp", "Async", "Frozen", "Handles", "Live", "LiveOp", "OnActor", "OnLearner", "Op", "Provenance", "Shard", "Source",
         "Stateful", "StatefulActorOp", "StatefulLiveOp", "Stateless", "Sync",
     ),
 }  # fmt: skip

@@ -260,6 +260,12 @@ NOWHERE = Provenance(frozenset(), {})
 """The provenance of items that the driver made itself."""
 
 
+class Frozen:
+    """A value that nobody changes after it was made. The branches of a split share it; other values are copied."""
+
+    __slots__ = ()
+
+
 class CountsSteps(Protocol):
     """An item that stands for env steps; they are counted where it enters the driver."""
 

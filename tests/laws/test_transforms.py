@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Callable
 from itertools import accumulate, chain, islice
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.laws.world import items, over_runtimes, results, shard_counts, sizes
-from tflow import Iter, Stateful, from_items, from_range, par_from_items, par_from_iterables
+from tflow import Iter, ParIter, Stateful, from_items, from_range, par_from_items, par_from_iterables
 
-functions = st.sampled_from([lambda x: x + 1, lambda x: 2 * x, lambda x: -x, lambda x: x * x, abs])
-predicates = st.sampled_from([lambda x: x > 0, lambda x: x % 2 == 0, lambda x: True, lambda x: False])
+Function = Callable[[int], int]
+functions: st.SearchStrategy[Function] = st.sampled_from(
+    [lambda x: x + 1, lambda x: 2 * x, lambda x: -x, lambda x: x * x, lambda x: abs(x)]
+)
+predicates: st.SearchStrategy[Callable[[int], bool]] = st.sampled_from(
+    [lambda x: x > 0, lambda x: x % 2 == 0, lambda x: True, lambda x: False]
+)
 
 
 class Running(Stateful[int, int, int]):
@@ -28,7 +34,7 @@ class Running(Stateful[int, int, int]):
 
 @over_runtimes
 @given(values=items, f=functions, g=functions)
-def test_map_identity_and_composition(runtime: str, values: list[int], f, g) -> None:
+def test_map_identity_and_composition(runtime: str, values: list[int], f: Function, g: Function) -> None:
     stream = from_items(values)
     assert results(stream.map(lambda x: x), runtime) == values
     assert results(stream.map(f).map(g), runtime) == results(stream.map(lambda x: g(f(x))), runtime)
@@ -36,7 +42,7 @@ def test_map_identity_and_composition(runtime: str, values: list[int], f, g) -> 
 
 @over_runtimes
 @given(values=items, keep=predicates)
-def test_filter_is_the_builtin(runtime: str, values: list[int], keep) -> None:
+def test_filter_is_the_builtin(runtime: str, values: list[int], keep: Callable[[int], bool]) -> None:
     assert results(from_items(values).filter(keep), runtime) == list(filter(keep, values))
     assert results(par_from_items(values, shards=1).par_filter(keep).gather_sync(), runtime) == list(filter(keep, values))
 
@@ -98,7 +104,8 @@ def test_scan_copies_its_initial_state(runtime: str, values: list[int]) -> None:
         seen.append(item)  # changes the state in place, as users do
         return seen
 
-    stream = from_items(values).scan(remember, []).map(len)
+    nothing: list[int] = []
+    stream = from_items(values).scan(remember, nothing).map(len)
     assert results(stream, runtime) == list(range(1, len(values) + 1))
     assert results(stream, runtime) == list(range(1, len(values) + 1))
 
@@ -152,18 +159,35 @@ def test_every_items_shows_each_nth(runtime: str, values: list[int], n: int) -> 
 
 def random_flow(stream: Iter[int], choices: list[int]) -> Iter[int]:
     """A chain of operators picked by numbers."""
+    steps: list[Callable[[Iter[int]], Iter[int]]] = [
+        lambda s: s.map(lambda x: x + 1),
+        lambda s: s.filter(lambda x: x % 3 != 0),
+        lambda s: s.batch(2).flatten(),
+        lambda s: s.tap(lambda x: None),
+        lambda s: s.for_each(Running()),
+        lambda s: s.flat_map(lambda x: [x] * (x % 3)),
+        lambda s: s.scan(lambda total, x: total - x, 1),
+        lambda s: s.take(9),
+    ]
     for choice in choices:
-        steps = (
-            lambda s: s.map(lambda x: x + 1),
-            lambda s: s.filter(lambda x: x % 3 != 0),
-            lambda s: s.batch(2).flatten(),
-            lambda s: s.tap(lambda x: None),
-            lambda s: s.for_each(Running()),
-            lambda s: s.flat_map(lambda x: [x] * (x % 3)),
-            lambda s: s.scan(lambda total, x: total - x, 1),
-            lambda s: s.take(9),
-        )
-        stream = steps[choice % len(steps)](stream)
+        stream = steps[choice](stream)
+    return stream
+
+
+def random_par_flow(stream: ParIter[int], choices: list[int]) -> ParIter[int]:
+    """The same chain inside the actors."""
+    steps: list[Callable[[ParIter[int]], ParIter[int]]] = [
+        lambda s: s.par_map(lambda x: x + 1),
+        lambda s: s.par_filter(lambda x: x % 3 != 0),
+        lambda s: s.par_batch(2).par_flatten(),
+        lambda s: s.par_tap(lambda x: None),
+        lambda s: s.par_for_each(Running()),
+        lambda s: s.par_flat_map(lambda x: [x] * (x % 3)),
+        lambda s: s.par_scan(lambda total, x: total - x, 1),
+        lambda s: s.par_take(9),
+    ]
+    for choice in choices:
+        stream = steps[choice](stream)
     return stream
 
 
@@ -183,22 +207,7 @@ def test_the_fused_plan_yields_what_the_plain_plan_yields(runtime: str, values: 
 @over_runtimes
 @given(values=items, shards=shard_counts, choices=st.lists(st.integers(0, 7), max_size=6))
 def test_par_operators_do_per_shard_what_the_others_do(runtime: str, values: list[int], shards: int, choices: list[int]) -> None:
-    def par(stream, choice):
-        steps = (
-            lambda s: s.par_map(lambda x: x + 1),
-            lambda s: s.par_filter(lambda x: x % 3 != 0),
-            lambda s: s.par_batch(2).par_flatten(),
-            lambda s: s.par_tap(lambda x: None),
-            lambda s: s.par_for_each(Running()),
-            lambda s: s.par_flat_map(lambda x: [x] * (x % 3)),
-            lambda s: s.par_scan(lambda total, x: total - x, 1),
-            lambda s: s.par_take(9),
-        )
-        return steps[choice % len(steps)](stream)
-
-    stream = par_from_items(values, shards=shards)
-    for choice in choices:
-        stream = par(stream, choice)
+    stream = random_par_flow(par_from_items(values, shards=shards), choices)
     for shard in range(shards):
         expected = results(random_flow(from_items(values[shard::shards]), choices), runtime)
         assert results(stream.select_shards(shard).gather_sync(), runtime) == expected

@@ -70,7 +70,7 @@ def create_actors(make: Callable[[Shard], W], *, num: int = 2, name: str | None 
     >>> list(from_actors(counters, Counter.next).gather_sync().take(4).run())
     [1, 11, 2, 12]
     """
-    return Actors(make, num, name if name is not None else check.label_of(make), mailbox)
+    return Actors(make, num, _name(name, make), mailbox)
 
 
 def create_actor(make: Callable[[Shard], W], *, name: str | None = None, mailbox: int = 4) -> Actor[W]:
@@ -78,4 +78,11 @@ def create_actor(make: Callable[[Shard], W], *, name: str | None = None, mailbox
 
     Law: describing creates nothing; two equal descriptions are two actors.
     """
-    return Actor(make, 1, name if name is not None else check.label_of(make), mailbox)
+    return Actor(make, 1, _name(name, make), mailbox)
+
+
+def _name(given: str | None, make: object) -> str:
+    if given is not None:
+        return given
+    label = check.label_of(make) if callable(make) else ""
+    return label if label.isidentifier() else "actors"

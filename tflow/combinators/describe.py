@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tflow.combinators import hints, nodes
+from tflow.combinators import graph, hints, nodes
 from tflow.combinators.fingerprint import fingerprint
 
 
@@ -15,7 +15,7 @@ def placement(node: nodes.Node) -> str:
 
 def describe(sink: nodes.Node, kind: str) -> str:
     """A table: position, operator, placement, element type, bounds; then whether the plan is deterministic."""
-    order = nodes.walk(sink)
+    order = graph.walk(sink)
     position = {node: index for index, node in enumerate(order)}
     carried = hints.elements(order)
     rows = [("", "operator", "where", "yields", "bounds")]

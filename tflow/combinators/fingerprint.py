@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from types import CodeType, FunctionType, MethodType
 
-from tflow.combinators import nodes
+from tflow.combinators import graph, nodes
 from tflow.combinators.actors import Actors
 
 
 def fingerprint(sink: nodes.Node) -> str:
     """Twelve hex digits, the same in every process for plans built the same way."""
-    order = nodes.walk(sink)
+    order = graph.walk(sink)
     positions = {node: index for index, node in enumerate(order)}
     writer = _Writer(positions)
     for node in order:

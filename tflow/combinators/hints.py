@@ -199,7 +199,7 @@ def _common(inputs: Iterable[Hint]) -> Hint:
 
 
 def elements(order: list[nodes.Node]) -> dict[nodes.Node, Hint]:
-    """The element type of every edge of a plan, given ``nodes.walk`` of it."""
+    """The element type of every edge of a plan, given ``graph.walk`` of it."""
     found: dict[nodes.Node, Hint] = {}
     for node in order:
         found[node] = element(node, tuple(found[up] for up in node.inputs))

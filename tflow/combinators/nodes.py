@@ -19,7 +19,6 @@ Function = Callable[..., object]
 Operator = Op[object, object, object]
 Mode = Literal["round_robin", "async"]
 OnFull = Literal["block", "drop_oldest"]
-ShardOf = tuple[Actors[object], int]
 
 
 class _Shown(dict[str, str]):
@@ -402,36 +401,3 @@ class Pulled(Node):
 @dataclass(frozen=True, eq=False)
 class Fed(Node):
     """Inside an actor: items that the driver sends along with the call."""
-
-
-# --------------------------------------------------------------------------- the graph
-
-
-def walk(sink: Node) -> list[Node]:
-    """Every node of the plan once, inputs before consumers. A node's index here is its position."""
-    order: dict[Node, None] = {}
-    stack: list[tuple[Node, bool]] = [(sink, False)]
-    while stack:
-        node, ready = stack.pop()
-        if node in order:
-            continue
-        if ready:
-            order[node] = None
-            continue
-        stack.append((node, True))
-        stack.extend((up, False) for up in reversed(node.inputs))
-    return list(order)
-
-
-def shards(node: Node) -> tuple[ShardOf, ...]:
-    """The shards of a parallel node: which actor of which description each one is."""
-    match node:
-        case ParSource(of=of):
-            return tuple((of, index) for index in range(of.num))
-        case ParUnionOf(streams=streams):
-            return tuple(shard for stream in streams for shard in shards(stream))
-        case SelectShards(up=up, chosen=chosen):
-            every = shards(up)
-            return tuple(every[index] for index in chosen)
-        case _:
-            return shards(node.inputs[0])

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from tflow.combinators import check, nodes
+from tflow.combinators import check, graph, nodes
 from tflow.combinators.actors import Actors
 from tflow.combinators.runnable import Described
 from tflow.combinators.splits import Splits
@@ -119,7 +119,7 @@ class ParIter(Described, Splits[Iter[T, Sync], Iter[T, Async]]):
         Law: as ``zip``, per shard.
         """
         check.instance("par_zip", "other", other, ParIter, "a parallel stream")
-        if nodes.shards(self.node) != nodes.shards(other.node):
+        if graph.shards(self.node) != graph.shards(other.node):
             raise PlanError("par_zip: the two streams run on different actors. Gather both, then use zip().")
         return ParIter(nodes.Zip(self.node, other.node))
 
@@ -130,7 +130,7 @@ class ParIter(Described, Splits[Iter[T, Sync], Iter[T, Async]]):
 
         Law: the other shards' actors are never called.
         """
-        count = len(nodes.shards(self.node))
+        count = len(graph.shards(self.node))
         if not shards:
             raise PlanError("select_shards: give at least one shard.")
         for shard in shards:
@@ -180,6 +180,11 @@ class ParIter(Described, Splits[Iter[T, Sync], Iter[T, Async]]):
         """
         check.whole("gather_async", "in_flight", in_flight, least=1)
         check.whole("gather_async", "per_call", per_call, least=1)
+        if graph.is_fed(self.node) and (per_call > 1 or max_staleness is not None):
+            raise PlanError(
+                "gather_async: after repartition() each call carries one item, so per_call= and max_staleness= belong to the "
+                "gather before it. Write gather_async(in_flight=...) here."
+            )
         if max_staleness is not None:
             check.whole("gather_async", "max_staleness", max_staleness, least=0)
         return Iter(nodes.GatherAsync(self.node, in_flight, per_call, max_staleness))

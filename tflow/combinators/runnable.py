@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Generic
 
-from tflow.combinators import nodes
+from tflow.combinators import graph, nodes
 from tflow.types import T
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Runnable(Described, Generic[T]):
     @property
     def deterministic(self) -> bool:
         """True if no decision depends on completion order or on the clock: one sequence on every runtime."""
-        return not any(node.unpredictable for node in nodes.walk(self.node))
+        return not any(node.unpredictable for node in graph.walk(self.node))
 
     def validate(self) -> None:
         """Raise ``PlanError`` if the plan cannot be run. ``run`` does this first."""

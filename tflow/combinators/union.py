@@ -10,7 +10,7 @@ from typing import overload
 
 from typing_extensions import TypeVar
 
-from tflow.combinators import check, nodes
+from tflow.combinators import check, graph, nodes
 from tflow.combinators.par import ParIter
 from tflow.combinators.stream import Iter
 from tflow.errors import PlanError
@@ -120,4 +120,6 @@ class ParUnion(ParIter[T]):
             raise PlanError("ParUnion: give at least one stream.")
         for stream in streams:
             check.instance("ParUnion", "every input", stream, ParIter, "a parallel stream")
+            if graph.is_fed(stream.node):
+                raise PlanError("ParUnion: a repartitioned stream is fed by the driver. Gather it and use Union().")
         super().__init__(nodes.ParUnionOf(tuple(stream.node for stream in streams)))

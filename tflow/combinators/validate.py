@@ -5,14 +5,14 @@ from __future__ import annotations
 import inspect
 import typing
 
-from tflow.combinators import hints, nodes
+from tflow.combinators import graph, hints, nodes
 from tflow.errors import PlanError
 from tflow.types import ActorOp, Async, LiveOp, OnActor, OnLearner, Op, StatefulActorOp, StatefulLiveOp, Sync
 
 
 def validate(sink: nodes.Node) -> None:
     """Raise ``PlanError`` for the first mistake found."""
-    order = nodes.walk(sink)
+    order = graph.walk(sink)
     carried = hints.elements(order)
     _edges_are_used_once(order)
     _branches_are_used(order)
@@ -90,10 +90,12 @@ def _capability_fits(node: nodes.ForEach | nodes.CallActor, name: str, required:
 
 
 def _actor_fits(node: nodes.ForEach | nodes.CallActor, name: str) -> None:
+    if isinstance(node, nodes.ForEach) and not node.parallel:
+        raise PlanError(f'Ill-typed plan: "{name}" works beside an actor; apply it with par_for_each before gathering.')
     wanted = actor_class_of(node.op)
     if wanted is None:
         return
-    owners = [node.actor] if isinstance(node, nodes.CallActor) else [actors for actors, _ in nodes.shards(node)]
+    owners = [node.actor] if isinstance(node, nodes.CallActor) else [actors for actors, _ in graph.shards(node)]
     for actors in owners:
         have = actors.actor_class()
         if have is not None and not issubclass(have, wanted):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tflow.combinators import nodes
+from tflow.combinators import graph, nodes
 from tflow.runtime.cell import CELLS, Cell, Site
 from tflow.runtime.chain import Chain, Source, Step, step_of
 
@@ -13,7 +13,7 @@ def build(sink: nodes.Node, site: Site, *, fuse: bool = True) -> Cell:
     """The cell of ``sink``, with all cells before it."""
     made: dict[nodes.Node, Cell] = {}
     chain: list[Step] = []
-    order = [node for node in nodes.walk(sink) if site.shard is not None or not node.parallel]
+    order = [node for node in graph.walk(sink) if site.shard is not None or not node.parallel]
     consumers = {up: node for node in order for up in node.inputs}
 
     def continues(node: nodes.Node) -> bool:
@@ -56,7 +56,7 @@ def localised(node: nodes.Node, shard: int, positions: dict[nodes.Node, int]) ->
             return localised(up, chosen[shard], positions)
         case nodes.ParUnionOf(streams=streams):
             for stream in streams:
-                count = len(nodes.shards(stream))
+                count = len(graph.shards(stream))
                 if shard < count:
                     return localised(stream, shard, positions)
                 shard -= count

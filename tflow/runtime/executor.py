@@ -8,7 +8,7 @@ from itertools import islice
 from types import TracebackType
 from typing import Generic, Self, cast
 
-from tflow.combinators import check, nodes
+from tflow.combinators import check, graph
 from tflow.combinators.actors import Actors
 from tflow.combinators.describe import placement
 from tflow.combinators.runnable import Runnable
@@ -45,7 +45,7 @@ class Run(Generic[T]):
             check.instance("run", "runtime", runtime, Runtime, "a runtime, such as LocalRuntime()")
         plan.validate()
         self.plan = plan
-        self._order = nodes.walk(plan.node)
+        self._order = graph.walk(plan.node)
         self._own_session = runtime is None
         self._runtime = runtime if runtime is not None else LocalRuntime()
         self._driver = Driver(self._order, self._runtime, seed=seed, fuse=fuse)
@@ -77,7 +77,10 @@ class Run(Generic[T]):
             raise
         except BaseException as error:
             self._failure = error
-            self.close()
+            try:
+                self.close()
+            except Exception as another:
+                error.add_note(f"While closing: {type(another).__name__}: {another}")
             raise
 
     def __next__(self) -> T:

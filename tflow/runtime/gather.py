@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 
-from tflow.combinators import nodes
+from tflow.combinators import graph, nodes
 from tflow.errors import TflowError
 from tflow.runtime.answers import DONE, SKIP, WAITING, Answer, Ready
 from tflow.runtime.base import Call, LiveShard
@@ -63,7 +63,7 @@ class Gather(Cell):
             yield site.live(node.actor).shards[0], marked(program, node, site.positions)
             return
         up = node.inputs[0]
-        for index, (actors, shard) in enumerate(nodes.shards(up)):
+        for index, (actors, shard) in enumerate(graph.shards(up)):
             yield site.live(actors).shards[shard], localised(up, index, site.positions)
 
     def issue(self, link: Link, *, count: int = EVERYTHING, feed: Ready | None = None, last: bool = False) -> None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 from collections import deque
 from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from types import BuiltinFunctionType, FunctionType
 
 from tflow.combinators import nodes
 from tflow.runtime.answers import DONE, SKIP, WAITING, Answer, Blocked, Ready
 from tflow.runtime.cell import Cell, Site, runs
 from tflow.runtime.cells import united
+from tflow.types import Frozen
 
 
 @runs(nodes.Every)
@@ -114,10 +119,19 @@ class Split(Cell):
             self.seen += 1
             self.asked.clear()
             for other in self.open - {branch}:
-                self.queues[other].append(answer)
+                self.queues[other].append((self.own(answer[0]), answer[1]))
         elif answer is DONE:
             self.over = True
         return answer
+
+    def own(self, value: object) -> object:
+        """The value for a further branch: itself if nobody can change it, else a copy."""
+        if is_frozen(value):
+            return value
+        try:
+            return copy.deepcopy(value)
+        except Exception as error:
+            raise self.site.blame(self.node, self.seen - 1, error) from error
 
     def obstacle(self, branch: int) -> str:
         """Why no further item may be pulled for this branch; empty if it may."""
@@ -141,6 +155,20 @@ class Split(Cell):
 
     def queued(self) -> int:
         return sum(map(len, self.queues))
+
+
+ATOMS = (int, float, complex, str, bytes, range, type(None), type, FunctionType, BuiltinFunctionType, Enum, Frozen)
+
+
+def is_frozen(value: object) -> bool:
+    """True if the value certainly cannot be changed: numbers, text, read-only arrays, and frozen things made of these."""
+    if isinstance(value, ATOMS):
+        return True
+    if isinstance(value, (tuple, frozenset)):
+        return all(map(is_frozen, value))
+    if is_dataclass(value) and getattr(value, "__dataclass_params__").frozen:  # noqa: B009  # private, so unknown to checkers
+        return all(is_frozen(getattr(value, field.name)) for field in fields(value))
+    return getattr(getattr(value, "flags", None), "writeable", True) is False
 
 
 @runs(nodes.Branch)
