@@ -25,7 +25,7 @@ def describe(sink: nodes.Node, kind: str) -> str:
         rows.append((str(index), node.label + inputs, placement(node), hints.show(carried[node]), node.bounds))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    return "\n".join([f"{kind} of {hints.show(carried[sink])}, {fingerprint(sink)}", *lines, determinism(order)])
+    return "\n".join([f"{kind} of {hints.show(carried[sink])}, fingerprint {fingerprint(sink)}", *lines, determinism(order)])
 
 
 def determinism(order: list[nodes.Node]) -> str:

@@ -114,7 +114,7 @@ class Run(Generic[T]):
     def _warn_if_stalled(self, since: float) -> float:
         if self._driver.now() - since < STALL_S:
             return since
-        hungry = [s.operator for s in self.stats().operators if s.seen > 1000 and s.shown == 0]
+        hungry = [s.operator for s in self.stats().operators if s.seen and not s.shown]
         warnings.warn(
             f"No item for {STALL_S:.0f} s although items are being consumed. Nothing leaves {' or '.join(hungry) or 'the plan'}.",
             RuntimeWarning,
@@ -149,10 +149,8 @@ class Run(Generic[T]):
                 readings.setdefault(positions[node], []).append(reading)
             if isinstance(cell, Gather):
                 staleness[positions[cell.node]] = cell.staleness
-                for link in cell.links:
-                    for position, reading in link.readings.items():
-                        if position >= 0:
-                            readings.setdefault(position, []).append(reading)
+                for position, reading in cell.remote_readings():
+                    readings.setdefault(position, []).append(reading)
         return RunStats(
             tuple(
                 OperatorStats(

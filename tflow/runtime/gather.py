@@ -148,6 +148,15 @@ class Gather(Cell):
             for link in self.links:
                 link.calls.clear()
 
+    def remote_readings(self) -> Iterator[tuple[int, Reading]]:
+        """What the shards said of their operators, by position in the plan."""
+        for link in self.links:
+            for position, reading in link.readings.items():
+                if position == self.key[1]:  # call and hand_off: the items are counted on this side
+                    reading = reading._replace(seen=0, shown=0)
+                if position >= 0:
+                    yield position, reading
+
     def readings(self) -> Iterator[tuple[nodes.Node, Reading]]:
         seen = self.shown + self.queued() if self.makes_items else self.seen
         yield self.node, Reading(seen, self.shown, self.busy_ns, self.queued())

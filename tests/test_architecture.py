@@ -1,0 +1,150 @@
+"""The layers of the design, the lazy imports, and the house rules that a machine can check."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tflow
+from tflow import Iter, ParIter
+from tflow.combinators import create, nodes
+from tflow.combinators.splits import Splits
+from tflow.runtime import build
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "tflow"
+HEAVY = {"torch", "ray", "gymnasium", "hypothesis", "mypy"}
+
+# What each part of tflow may import of tflow, and what it may not import at all. The longest prefix counts.
+MAY_IMPORT = {
+    "types": set[str](),
+    "errors": set(),
+    "extras": {"errors"},
+    "combinators": {"types", "errors", "combinators"},
+    "runtime": {"types", "errors", "combinators", "runtime"},
+    "cli": {"*"},
+    "__init__": {"*"},
+}
+FORBIDDEN = {
+    "types": HEAVY | {"time", "random", "threading", "numpy"},
+    "errors": HEAVY | {"time", "random", "threading", "numpy"},
+    "extras": HEAVY,
+    "combinators": HEAVY | {"time", "random", "threading", "numpy"},
+    "runtime": HEAVY,
+    "cli": set(),
+    "__init__": HEAVY,
+}
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+
+def part_of(module: str) -> str:
+    """``tflow.runtime.local`` belongs to ``runtime``."""
+    return module.split(".")[1] if "." in module else "__init__"
+
+
+def imports(path: Path) -> list[tuple[str, bool]]:
+    """Imported modules; True if the import is only for type checkers or happens when a function runs."""
+    found: list[tuple[str, bool]] = []
+
+    def visit(node: ast.AST, lazy: bool) -> None:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.Import):
+                found.extend((alias.name, lazy) for alias in child.names)
+            elif isinstance(child, ast.ImportFrom):
+                assert child.level == 0, f"{path}: relative import"
+                module = child.module or ""
+                found.extend((f"{module}.{alias.name}" if module == "tflow" else module, lazy) for alias in child.names)
+            later = isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef))
+            checking = isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test)
+            visit(child, lazy or later or checking)
+
+    visit(ast.parse(path.read_text()), False)
+    return found
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_layers(path: Path) -> None:
+    part = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    assert part in MAY_IMPORT, f"say in this test what {part} may import"
+    for module, lazy in imports(path):
+        top = module.split(".")[0]
+        if not lazy or top in {"time", "random", "threading"}:
+            assert top not in FORBIDDEN[part], f"{part} must not import {module}"
+        if top == "tflow" and not lazy and "*" not in MAY_IMPORT[part]:
+            assert part_of(module) in MAY_IMPORT[part], f"{part} must not import {module}"
+
+
+def test_only_run_reaches_from_combinators_into_the_runtime() -> None:
+    lazy = {
+        (path.name, module)
+        for path in (PACKAGE / "combinators").glob("*.py")
+        for module, _ in imports(path)
+        if module.startswith("tflow.runtime")
+    }
+    assert lazy == {("runnable.py", "tflow.runtime.base"), ("runnable.py", "tflow.runtime.executor")}
+
+
+def test_importing_and_running_tflow_loads_nothing_heavy() -> None:
+    code = f"""
+import sys, tflow
+assert not {HEAVY!r} & set(sys.modules), {HEAVY!r} & set(sys.modules)
+assert list(tflow.par_from_range(3).gather_sync().run()) == [0, 2, 1]
+assert not {HEAVY | {"numpy", "rich", "typer"}!r} & set(sys.modules)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_the_public_names_are_the_same_for_checkers_and_at_run_time() -> None:
+    tree = ast.parse((PACKAGE / "__init__.py").read_text())
+    (checking,) = [node for node in tree.body if isinstance(node, ast.If)]
+    static = {(node.module, alias.name) for node in checking.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+    assert static == {(module, name) for name, module in tflow._HOME_OF.items()}
+    assert len(tflow.__all__) <= 60
+    for name in tflow.__all__:
+        assert getattr(tflow, name).__doc__, f"{name} has no docstring"
+    assert set(tflow.__all__) <= set(dir(tflow))
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        tflow.nothing  # noqa: B018
+
+
+def operators() -> dict[str, object]:
+    """Everything that makes or transforms a stream."""
+    found: dict[str, object] = {}
+    for cls in (Iter, ParIter, Splits):
+        found |= {f"{cls.__name__}.{name}": member for name, member in vars(cls).items() if not name.startswith("_")}
+    found |= {name: getattr(create, name) for name in tflow._HOMES["tflow.combinators.create"]}
+    found |= {name: getattr(tflow, name) for name in ("Union", "ParUnion", "create_actors", "create_actor")}
+    return {name: member for name, member in found.items() if callable(member)}
+
+
+def test_every_operator_states_its_law() -> None:
+    silent = [name for name, member in operators().items() if "Law:" not in (member.__doc__ or "")]
+    assert silent == []
+    assert len(operators()) > 40
+
+
+def test_every_node_has_a_cell() -> None:
+    fused = {nodes.Map, nodes.Filter, nodes.Tap, nodes.Scan, nodes.ForEach}
+    only_in_plans = {nodes.FromActors, nodes.Scatter, nodes.SelectShards, nodes.ParUnionOf}  # localised before they run
+    classes = [kind for kind in vars(nodes).values() if isinstance(kind, type) and issubclass(kind, nodes.Node)]
+    leaves = {kind for kind in classes if not kind.__subclasses__()}
+    assert len(leaves) > 20
+    assert leaves - set(build.CELLS) - fused - only_in_plans == set()
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_files_can_be_read_in_a_sitting(path: Path) -> None:
+    text = path.read_text()
+    assert text.count("\n") <= 410
+    if "from __future__" in text:
+        assert ast.get_docstring(ast.parse(text)), "say what the file is for"
+    for number, line in enumerate(text.splitlines(), 1):
+        if "type: ignore" in line or "pyright: ignore" in line:
+            assert line.count("#") >= 2, f"{path}:{number}: say why on the same line"
+        if re.search(r"(?<!typing\.)\bAny\b", line.split("#")[0]) and "import" not in line and '"""' not in line:
+            assert "Any:" in line, f"{path}:{number}: say why Any on the same line"

@@ -1,0 +1,130 @@
+"""Counts are exact, busy time is an estimate, queues are what is really held back; gates use the run's steps and clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.laws.test_gather import Total, ledger_actor
+from tflow import LocalRuntime, Union, from_items, from_range, par_from_items, par_from_range
+from tflow.runtime import chain
+
+
+class FakeClock(LocalRuntime):
+    time = 0.0
+
+    def now(self) -> float:
+        return self.time
+
+
+@dataclass(frozen=True)
+class Fragment:
+    env_steps: int
+
+
+@given(length=st.integers(0, 300), stop=st.integers(0, 300))
+def test_counts_are_exact_at_any_moment(length: int, stop: int) -> None:
+    stream = from_range(length).map(abs).filter(lambda x: x % 3 != 0).map(str).batch(4)
+    with stream.run() as run:
+        shown = 0
+        for _ in run:
+            shown += 1
+            if shown == stop:
+                break
+        kept = [x for x in range(length) if x % 3 != 0]
+        stats = run.stats()
+        read = stats["map(abs)"].seen
+        passed = len([x for x in kept if x < read])
+        assert stats["from_items"].shown == read
+        assert (stats["filter"].seen, stats["filter"].shown) == (read, passed)
+        assert (stats["map(str)"].seen, stats["map(str)"].shown) == (passed, passed)
+        assert (stats["batch(4)"].seen, stats["batch(4)"].shown) == (passed, shown)
+        assert stats["batch(4)"].queued == (passed % 4 if shown == passed // 4 else 0)
+
+
+def test_counts_of_actors_are_summed_over_shards() -> None:
+    stream = par_from_range(10, shards=3).par_filter(lambda x: x % 2 == 0).par_map(str).gather_async(per_call=2)
+    run = stream.run()
+    list(run)
+    stats = run.stats()
+    assert stats["par_from_range"].shown == 10
+    assert (stats["par_filter"].seen, stats["par_filter"].shown) == (10, 5)
+    assert stats["par_map(str)"].seen == 5
+    assert stats["gather_async"].shown == 5
+    assert [s.where for s in stats.operators] == ["actor", "actor", "actor", "driver"]
+    with pytest.raises(KeyError, match="no operator 'nope'; there are"):
+        stats["nope"]
+    assert "par_filter(<lambda>)" in str(stats)
+
+
+def test_queues_show_what_is_held_back() -> None:
+    a, b = from_range(10).split(max_lag=3)
+    with Union(a, b.batch(3).drain(), weights=[3, 1]).run() as run:
+        for _ in range(4):
+            next(run)
+        stats = run.stats()
+        assert stats["split(2)"].queued == 3
+        assert stats["batch(3)"].queued == 1
+
+
+def test_busy_time_is_sampled_for_quick_operators_and_measured_for_slow_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = 0
+
+    def now() -> int:
+        return clock
+
+    monkeypatch.setattr(chain, "perf_counter_ns", now)
+
+    def spend(nanoseconds: int) -> Callable[[int], int]:
+        def work(item: int) -> int:
+            nonlocal clock
+            clock += nanoseconds
+            return item
+
+        return work
+
+    def busy(nanoseconds: int, items: int) -> float:
+        run = from_range(items).map(spend(nanoseconds)).named("work").run()
+        list(run)
+        return run.stats()["map(work) 'work'"].busy_s
+
+    assert busy(1_000, 640) == pytest.approx(640 * 1e-6)
+    assert busy(50_000_000, 100) == pytest.approx(100 * 0.05, rel=0.7)
+
+    switching = from_range(1000).map(spend(chain.SLOW_NS)).run()
+    list(switching)
+    (cell,) = [c for c in switching._driver.cells if isinstance(c, chain.Chain)]
+    assert cell.quick == 0, "slow operators are measured every time"
+
+
+def test_env_steps_are_counted_where_items_enter_the_driver_and_open_gates() -> None:
+    fragments = [Fragment(3) for _ in range(10)]
+    stream = par_from_items(fragments, shards=2).gather_sync().every(steps=10)
+    run = stream.run()
+    shown = list(run)
+    assert run.stats().env_steps == 30
+    assert len(shown) == 2
+    plain = from_items([1, 2]).run()
+    list(plain)
+    assert plain.stats().env_steps == 0
+
+
+def test_a_gate_of_seconds_uses_the_clock_of_the_runtime() -> None:
+    with FakeClock() as runtime:
+
+        def tick(item: int) -> int:
+            runtime.time += 0.5
+            return item
+
+        assert list(from_range(10).map(tick).every(seconds=2).run(runtime=runtime)) == [3, 7]
+
+
+def test_call_and_hand_off_are_counted_like_operators() -> None:
+    run = from_range(5).hand_off(ledger_actor(), Total(), mailbox=2).run()
+    list(run)
+    (stats,) = [s for s in run.stats().operators if s.operator.startswith("hand_off")]
+    assert (stats.seen, stats.shown, stats.where) == (5, 5, "learner")
