@@ -145,6 +145,7 @@ def broken(item: int) -> Missing:  # type: ignore[name-defined]  # noqa: F821  #
     return item
 
 
+scanned: Iter[float] = from_range(3).scan(add, 0.5)
 CASES: list[tuple[Iter[object], str]] = [
     (from_items([1, "a"]), "int | str"),
     (from_items([]), "?"),
@@ -158,7 +159,7 @@ CASES: list[tuple[Iter[object], str]] = [
     (from_range(3).batch(2).flatten(), "int"),
     (from_range(3).batch(2).for_each(First()), "int"),
     (from_range(3).batch(2).for_each(First[int]()), "int"),
-    (from_range(3).scan(add, 0.5), "float"),
+    (scanned, "float"),
     (from_range(3).zip(from_items("ab")), "tuple[int, str]"),
     (from_range(3).drain(), "Never"),
     (Union(from_range(3).drain(), from_items("ab")), "str"),

@@ -12,12 +12,19 @@ X = TypeVar("X")
 KINDS = (Stateless, Stateful, ActorOp, StatefulActorOp, LiveOp, StatefulLiveOp)
 
 
-def whole(where: str, name: str, value: int, *, least: int, hint: str = "") -> int:
-    """A whole number that is at least ``least``."""
+MOST_ACTORS = 100_000
+"""More than any cluster has; a typing error should not fill the memory."""
+MOST_BRANCHES = 1_000
+
+
+def whole(where: str, name: str, value: int, *, least: int, most: int | None = None, hint: str = "") -> int:
+    """A whole number that is at least ``least`` and at most ``most``."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise PlanError(f"{where}: {name} must be a whole number, got {value!r}.")
     if value < least:
         raise PlanError(f"{where}: {name} must be at least {least}, got {value}.{f' {hint}' if hint else ''}")
+    if most is not None and value > most:
+        raise PlanError(f"{where}: {name} must be at most {most}, got {value}.")
     return value
 
 
@@ -88,3 +95,8 @@ def one_of(where: str, name: str, value: X, allowed: tuple[X, ...]) -> X:
 def label_of(fn: Callable[..., object]) -> str:
     """A short name for a function, for errors and drawings."""
     return str(getattr(fn, "__qualname__", type(fn).__name__)).replace("<locals>.", "").rsplit(".", 1)[-1]
+
+
+def yes_or_no(where: str, name: str, value: bool) -> bool:
+    """A truth value, and not merely something that has one."""
+    return instance(where, name, value, bool, "True or False")

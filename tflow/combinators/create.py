@@ -27,7 +27,7 @@ def from_items(items: Iterable[U], *, repeat: bool = False) -> Iter[U, Sync]:
     >>> list(from_items("abc").run())
     ['a', 'b', 'c']
     """
-    return Iter(nodes.FromItems(frozen("from_items", items), repeat))
+    return Iter(nodes.FromItems(frozen("from_items", items), check.yes_or_no("from_items", "repeat", repeat)))
 
 
 def from_range(count: int, *, repeat: bool = False) -> Iter[int, Sync]:
@@ -35,7 +35,8 @@ def from_range(count: int, *, repeat: bool = False) -> Iter[int, Sync]:
 
     Law: as ``from_items(range(count))``.
     """
-    return Iter(nodes.FromItems(range(check.whole("from_range", "count", count, least=0)), repeat))
+    check.whole("from_range", "count", count, least=0)
+    return Iter(nodes.FromItems(range(count), check.yes_or_no("from_range", "repeat", repeat)))
 
 
 def from_iterable(make: Callable[[], Iterable[U]]) -> Iter[U, Sync]:
@@ -72,7 +73,7 @@ def par_from_items(items: Iterable[U], *, shards: int = 2, repeat: bool = False)
     >>> list(par_from_items("abc", shards=2).gather_sync().run())
     ['a', 'b', 'c']
     """
-    check.whole("par_from_items", "shards", shards, least=1)
+    check.whole("par_from_items", "shards", shards, least=1, most=check.MOST_ACTORS)
     values = frozen("par_from_items", items)
     parts = tuple(values[index::shards] for index in range(shards))
     return _over_parts("par_from_items", parts, repeat, hints.of_values(values))
@@ -83,7 +84,7 @@ def par_from_range(count: int, *, shards: int = 2, repeat: bool = False) -> ParI
 
     Law: the shards, one after the other, are ``range(count)``.
     """
-    check.whole("par_from_range", "shards", shards, least=1)
+    check.whole("par_from_range", "shards", shards, least=1, most=check.MOST_ACTORS)
     check.whole("par_from_range", "count", count, least=0)
     small, longer = divmod(count, shards)
     edges = [index * small + min(index, longer) for index in range(shards + 1)]
@@ -96,7 +97,7 @@ def par_from_iterables(iterables: Sequence[Iterable[U] | Callable[[], Iterable[U
 
     Law: shard i yields what ``iterables[i]`` yields, in order.
     """
-    parts = tuple(iterables)
+    parts = frozen("par_from_iterables", iterables)
     if not parts:
         raise PlanError("par_from_iterables: give at least one iterable; a parallel stream has at least one shard.")
     for part in parts:
@@ -140,5 +141,6 @@ class Dealt(Generic[U]):
 def _over_parts(
     name: str, parts: tuple[Iterable[U] | Callable[[], Iterable[U]], ...], repeat: bool, element: object
 ) -> ParIter[U]:
+    check.yes_or_no(name, "repeat", repeat)
     deal = Dealt(tuple(Part(values, repeat) for values in parts), element)
     return ParIter(nodes.FromActors(Actors(deal, len(parts), name), Part.read, opens=True))

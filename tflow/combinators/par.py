@@ -146,7 +146,7 @@ class ParIter(Described, Splits[Iter[T, Sync], Iter[T, Async]]):
 
         Law: the same multiset of items; at most one item per new actor is under way.
         """
-        check.whole("repartition", "shards", shards, least=1)
+        check.whole("repartition", "shards", shards, least=1, most=check.MOST_ACTORS)
         fresh: Actors[object] = Actors(Blank(), shards, "repartition")
         return ParIter(nodes.Scatter(fresh, nodes.GatherAsync(self.node, 1, 1, None)))
 

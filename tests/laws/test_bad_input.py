@@ -1,0 +1,169 @@
+"""Whatever a user does wrong: nothing hangs, nothing is lost silently, and the answer is one of our errors."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from itertools import count
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.laws.test_gather import Total, ledger_actor
+from tests.laws.world import RUNTIMES, over_runtimes, samplers, sampling
+from tflow import (
+    Iter,
+    OperatorError,
+    ParIter,
+    PlanError,
+    Union,
+    create_actor,
+    create_actors,
+    from_actors,
+    from_items,
+    from_iterable,
+    from_range,
+    par_from_items,
+    par_from_iterables,
+    par_from_range,
+)
+
+Flow = Callable[[Iter[int], Callable[[int], int]], Iter[int]]
+
+# Every way from numbers to numbers, with a place where user code runs.
+PIECES: list[Flow] = [
+    lambda s, f: s.map(f),
+    lambda s, f: s.tap(f),
+    lambda s, f: s.filter(lambda x: f(x) % 5 != 0),
+    lambda s, f: s.flat_map(lambda x: [f(x)] * (x % 3)),
+    lambda s, f: s.batch(3).map(lambda b: [f(x) for x in b]).flatten(),
+    lambda s, f: s.scan(lambda total, x: (total + f(x)) % 97, 0),
+    lambda s, f: s.map(f).take(11),
+    lambda s, f: s.shuffle(4).map(f),
+    lambda s, f: s.zip(from_range(15).map(f)).map(lambda pair: pair[0] + pair[1]),
+    lambda s, f: Union(s, par_from_range(6, shards=3).par_map(f).gather_sync()),
+    lambda s, f: Union(s, par_from_range(6, shards=3).par_map(f).gather_async(in_flight=2, per_call=2)),
+    lambda s, f: Union(*(branch.map(f) for branch in s.split(3))),
+    lambda s, f: Union(*(branch.map(f) for branch in s.split(2, max_lag=2)), mode="async"),
+    lambda s, f: s.map(f).call(ledger_actor(), Total()),
+    lambda s, f: s.map(f).hand_off(ledger_actor(), Total(), mailbox=2),
+    lambda s, f: Union(s, par_from_items([1, 2, 3]).repartition(2).par_map(f).gather_async()),
+    lambda s, f: Union(s.map(f).drain(), par_from_items([4, 5]).gather_sync()),
+    lambda s, f: s.every(items=2).map(f),
+]
+pieces = st.lists(st.integers(0, len(PIECES) - 1), max_size=4)
+
+
+class Bomb:
+    """A function that counts its calls and raises at one of them."""
+
+    def __init__(self, at: int | None) -> None:
+        self.at = at
+        self.calls = 0
+
+    def __call__(self, value: int) -> int:
+        self.calls += 1
+        if self.calls - 1 == self.at:
+            raise ValueError("boom")
+        return value
+
+
+def build(chosen: list[int], length: int, bomb: Bomb) -> Iter[int]:
+    stream: Iter[int] = from_range(length)
+    for piece in chosen:
+        stream = PIECES[piece](stream, bomb)
+    return stream
+
+
+@over_runtimes
+@given(chosen=pieces, length=st.integers(0, 40), at=st.integers(0, 60))
+def test_an_exception_anywhere_ends_the_run_with_its_name_and_loses_nothing_before(
+    runtime: str, chosen: list[int], length: int, at: int
+) -> None:
+    with RUNTIMES[runtime]() as session:
+        healthy = list(build(chosen, length, Bomb(None)).run(runtime=session))
+    bomb = Bomb(at)
+    found: list[int] = []
+    caught: OperatorError | None = None
+    with RUNTIMES[runtime]() as session:
+        run = build(chosen, length, bomb).run(runtime=session)
+        try:
+            for item in run:
+                found.append(item)
+                assert run.ledger.balanced
+        except OperatorError as error:
+            caught = error
+    if caught is None:
+        assert bomb.calls <= at, "an exception must not be swallowed"
+        assert found == healthy
+    else:
+        assert isinstance(caught.__cause__, ValueError)
+        if caught.shard is None:  # after a shard's error the items of healthy shards are still delivered
+            assert found == healthy[: len(found)], "what was shown before the error is what a healthy run shows"
+    assert run.ledger.balanced
+    assert run.ledger.calls.in_flight == 0
+
+
+@over_runtimes
+@given(chosen=pieces, length=st.integers(0, 40), stop=st.integers(0, 20))
+def test_stopping_anywhere_leaves_clean_books(runtime: str, chosen: list[int], length: int, stop: int) -> None:
+    with RUNTIMES[runtime]() as session, build(chosen, length, Bomb(None)).run(runtime=session) as run:
+        for taken, _ in enumerate(run):
+            if taken == stop:
+                break
+    assert run.ledger.balanced
+    assert run.ledger.calls.in_flight == run.ledger.items.buffered == 0
+
+
+@over_runtimes
+@given(chosen=pieces, count_=st.integers(0, 30))
+def test_endless_sources_give_as_much_as_is_asked_for(runtime: str, chosen: list[int], count_: int) -> None:
+    stream: Iter[int] = from_iterable(count)
+    for piece in chosen:
+        if piece not in (2, 3, 6, 8, 16):  # those may end it or run dry
+            stream = PIECES[piece](stream, Bomb(None))
+    with RUNTIMES[runtime]() as session:
+        assert len(list(stream.take(count_).run(runtime=session))) == count_
+
+
+JUNK = st.sampled_from(
+    [None, -1, 0, 1, 2.5, "x", b"", [], [1], {}, object(), float("nan"), True, len, int, 10**30, iter(()), ...]
+)
+
+
+def targets() -> dict[str, Callable[..., object]]:
+    """Every public method and function that builds plans."""
+    actors = samplers(2)
+    receivers = [from_items([1, 2]), sampling(actors)]
+    found: dict[str, Callable[..., object]] = {}
+    for receiver in receivers:
+        for name, member in inspect.getmembers(receiver, callable):
+            if not name.startswith("_") and name not in ("run", "validate"):
+                found[f"{type(receiver).__name__}.{name}"] = member
+    functions = (from_items, from_range, from_iterable, from_actors, par_from_items, par_from_range, par_from_iterables)
+    return found | {f.__name__: f for f in (*functions, create_actors, create_actor)} | {"Union": cast("Any", Union)}
+
+
+@pytest.mark.parametrize("name", sorted(targets()))
+@given(data=st.data())
+def test_junk_is_refused_with_a_sentence_or_makes_a_plan(name: str, data: st.DataObject) -> None:
+    target = targets()[name]
+    args: list[object] = []
+    keywords: dict[str, object] = {}
+    for parameter in inspect.signature(target).parameters.values():
+        value = data.draw(JUNK, label=parameter.name)
+        if parameter.kind is parameter.VAR_POSITIONAL or parameter.kind is parameter.POSITIONAL_ONLY:
+            args.append(value)
+        elif parameter.kind is not parameter.VAR_KEYWORD and (parameter.default is parameter.empty or data.draw(st.booleans())):
+            keywords[parameter.name] = value
+    try:
+        made = target(*args, **keywords)
+    except PlanError as error:
+        made = error
+    if isinstance(made, PlanError):
+        assert str(made).endswith(".")
+    if isinstance(made, (Iter, ParIter)):
+        assert str(made)
+        assert made.fingerprint
