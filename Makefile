@@ -22,7 +22,7 @@ $(STAMP): pyproject.toml constraints.txt
 	touch $(STAMP)
 
 demo: setup  ## Run a small parallel plan and print its typed graph
-	@$(BIN)/tflow demo
+	@$(BIN)/python examples/bandit.py
 
 test: lint types tests  ## Format, lint, types, doctests and tests
 

@@ -9,5 +9,7 @@ from hypothesis import HealthCheck, settings
 settings.register_profile(
     "ci", derandomize=True, deadline=None, database=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow]
 )
-settings.register_profile("search", deadline=None, max_examples=5_000, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "search", deadline=None, max_examples=int(os.environ.get("EXAMPLES", "5000")), suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))

@@ -49,6 +49,24 @@ def build(*, factor: int = 2, size: int = 3, extra: int = 1, op: int = 1, name: 
     return Union(stream.named(name), from_items([extra]))
 
 
+class Twice(Stateless[int, int]):
+    def apply(self, item: int, /) -> int:
+        return 2 * item
+
+
+class Thrice(Stateless[int, int]):
+    def apply(self, item: int, /) -> int:
+        return 3 * item
+
+
+Thrice.__qualname__ = Twice.__qualname__  # so that they differ in nothing but their code
+
+
+def test_the_code_of_an_operator_counts() -> None:
+    assert from_range(3).for_each(Twice()).fingerprint == from_range(3).for_each(Twice()).fingerprint
+    assert from_range(3).for_each(Twice()).fingerprint != from_range(3).for_each(Thrice()).fingerprint
+
+
 def test_building_again_gives_the_same() -> None:
     assert build().fingerprint == build().fingerprint
 

@@ -1,4 +1,5 @@
-"""A stable hash of a plan's structure: nodes, arguments, functions' code; actors by position, never by identity."""
+"""A stable hash of a plan's structure: nodes, arguments, the code of functions and operators; actors by position, never by
+identity. Module names do not count, so a plan is the same whether its file is run as a script or imported."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from types import CodeType, FunctionType, MethodType
 
 from tflow.combinators import graph, nodes
 from tflow.combinators.actors import Actors
+from tflow.types import Op
 
 
 def fingerprint(sink: nodes.Node) -> str:
@@ -50,7 +52,7 @@ class _Writer:
                     yield from self.parts(key)
                     yield from self.parts(item)
             case type():
-                yield f"class {value.__module__}.{value.__qualname__}"
+                yield f"class {value.__qualname__}"
             case CodeType():
                 yield f"code {value.co_name} {value.co_code.hex()} {value.co_names}"
                 yield from self.parts(value.co_consts)
@@ -63,11 +65,13 @@ class _Writer:
             yield f"again {self.seen[id(value)][0]}"
             return
         self.seen[id(value)] = (len(self.seen), value)
-        kind = type(value)
-        yield f"{kind.__module__}.{kind.__qualname__}"
+        yield type(value).__qualname__
+        if isinstance(value, Op):
+            methods = [getattr(type(value), name, None) for name in ("apply", "init", "step")]
+            yield from self.parts([method.__code__ for method in methods if isinstance(method, FunctionType)])
         match value:
             case FunctionType():
-                yield f"function {value.__module__}.{value.__qualname__}"
+                yield f"function {value.__qualname__}"
                 yield from self.parts(value.__code__)
                 yield from self.parts(value.__defaults__)
                 for cell in value.__closure__ or ():

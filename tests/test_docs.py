@@ -1,0 +1,96 @@
+"""What the documents say is true: snippets run, outputs match, tables are up to date, examples work."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import io
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from docs import generate
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.py") if path.name != "__init__.py")
+
+
+def blocks(text: str, language: str) -> list[str]:
+    found = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    return [body for kind, body in found if kind == language]
+
+
+def test_the_plan_of_the_readme_runs_and_prints_what_it_says() -> None:
+    (code,) = blocks(README, "python")
+    outputs = blocks(README, "")
+    shown = io.StringIO()
+    scope: dict[str, object] = {"__name__": "readme"}
+    sys.modules["readme"] = type(sys)("readme")
+    with contextlib.redirect_stdout(shown):
+        exec(compile(code, "README.md", "exec", dont_inherit=True), scope)
+    assert shown.getvalue() in outputs
+    stream = scope["stats"]
+    drawn = str(stream).splitlines()
+    (graph,) = [output.splitlines() for output in outputs if output.startswith("Iter of str")]
+    assert graph[1:] == drawn[1:]
+
+
+def test_the_type_errors_of_the_readme_are_what_users_see(tmp_path: Path) -> None:
+    (code,) = blocks(README, "python")
+    wrong = "from_actors(workers, Worker.sample).gather_async().for_each(ComputeGradient())"
+    (tmp_path / "wrong.py").write_text(f"{code}\nbad = {wrong}\n")
+    command = [sys.executable, "-m", "mypy", "--strict", "--config-file=", "--cache-dir", str(tmp_path / "cache"), "wrong.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    message = re.search(r"error: (Argument.*?)  \[arg-type\]", done.stdout)
+    assert message, done.stdout
+    assert f"error: {message.group(1)}\n" in README
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}\n{wrong}.validate()"], cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
+    sentence = done.stderr.strip().splitlines()[-1].removeprefix("tflow.errors.PlanError: ")
+    assert sentence in " ".join(README.split())
+
+
+def test_the_commands_of_the_readme_exist() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    for target in re.findall(r"make (\w+)", README):
+        if target != "and":
+            assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+    assert "make test" in (ROOT / ".ci" / "run").read_text()
+
+
+def test_links_lead_somewhere() -> None:
+    for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), ROOT / "CONTRIBUTING.md", ROOT / "tests" / "README.md"]:
+        for link in re.findall(r"\]\((?!http)([^)#]+)\)", page.read_text()):
+            assert (page.parent / link).exists(), f"{page.name}: {link}"
+
+
+def test_the_operator_tables_are_up_to_date() -> None:
+    text = generate.PAGE.read_text()
+    assert generate.page(text) == text, "run: python docs/generate.py"
+
+
+def test_every_operator_is_in_the_tables() -> None:
+    architecture = importlib.import_module("tests.test_architecture")
+    listed = {*generate.CREATION, *generate.DRIVER, *generate.PARALLEL, *generate.JOINTS}
+    built = {name.rpartition(".")[2] for name in architecture.operators()}
+    assert built == listed
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+def test_examples_run(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runpy.run_path(str(path), run_name="__main__")
+    assert capsys.readouterr().out.startswith("Iter of")
+
+
+def test_the_bandit_learns_the_best_arm() -> None:
+    from examples.bandit import bandit_plan
+
+    *_, last = bandit_plan(num_workers=3).take(8).run(seed=1)
+    assert last.chance_of_best_arm > 0.9
+    assert last.mean_reward > 0.6

@@ -1,0 +1,75 @@
+"""The command line. Everything it needs is imported when a command runs."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tflow import __version__
+from tflow.errors import PlanError, TflowError
+
+app = typer.Typer(add_completion=False, no_args_is_help=True, help="Typed dataflow plans for distributed reinforcement learning.")
+
+
+def show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"tflow {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[bool, typer.Option("--version", callback=show_version, is_eager=True, help="Show the version.")] = False,
+) -> None:
+    """Typed dataflow plans for distributed reinforcement learning."""
+
+
+@app.command()
+def graph(
+    plan: Annotated[str, typer.Argument(metavar="FILE:NAME", help="A stream, a plan, or a function without arguments.")],
+) -> None:
+    """Print the typed graph of a plan without running it."""
+    typer.echo(str(load(plan)))
+
+
+def load(target: str) -> object:
+    """The stream or plan called NAME in FILE; a function is called."""
+    from tflow.combinators.runnable import Described
+
+    file, _, name = target.rpartition(":")
+    path = Path(file)
+    if not file or not name:
+        raise PlanError(f"Expected FILE:NAME, such as plans.py:a3c, got {target!r}.")
+    if not path.is_file():
+        raise PlanError(f"There is no file {file!r}.")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise PlanError(f"{file!r} is not a Python file.")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    found = getattr(module, name, None)
+    if found is None:
+        known = sorted(key for key, value in vars(module).items() if isinstance(value, Described))
+        raise PlanError(f"{file} has no {name!r}. Streams and plans in it: {', '.join(known) or 'none'}.")
+    made = found() if callable(found) else found
+    if not isinstance(made, Described):
+        raise PlanError(f"{target} is a {type(made).__name__}; expected a stream or a plan.")
+    return made
+
+
+def main() -> None:
+    """The console script: mistakes are one sentence and exit code 2."""
+    try:
+        app()
+    except TflowError as error:
+        typer.secho(str(error), fg=typer.colors.RED, err=True)
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()
