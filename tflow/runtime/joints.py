@@ -217,8 +217,8 @@ class RoundRobin(Merge):
     """Shares out turns by weight. It waits for an input that is waiting and passes one that is blocked, so its choices
     are a function of the plan alone.
 
-    An input earns its share of every turn in which it takes part and pays one for each that it is given; the richest is
-    next, ties by position. A blocked input takes no part, so it cannot save up turns.
+    An input earns its share of every turn in which it takes part and pays one for each that it is given; the most urgent is
+    next. A blocked input takes no part, so it cannot save up turns.
     """
 
     node: nodes.UnionOf
@@ -230,7 +230,7 @@ class RoundRobin(Merge):
             passed: dict[int, str] = {}
             shares = self.shares(self.alive)
             while shares:
-                chosen = richest(credit, shares)
+                chosen = most_urgent(credit, shares)
                 answer = polls[chosen]()
                 while answer is WAITING:  # the same turn, with the same competitors
                     yield WAITING
@@ -262,14 +262,26 @@ class RoundRobin(Merge):
         return [(index, weights[index] / total) for index in field]
 
 
-def richest(credit: list[float], shares: list[tuple[int, float]]) -> int:
-    """Who is next: the one with the most credit after this turn's earnings; ties go to the first."""
-    chosen, most = -1, float("-inf")
+def most_urgent(credit: list[float], shares: list[tuple[int, float]]) -> int:
+    """Who is next: of those whose credit allows a turn, the one that would be first to have too much of it.
+
+    This is Tijdeman's rule for the chairman assignment problem (1980): with k inputs no credit ever exceeds 1 - 1/(2k - 2), so
+    every prefix is within one turn of the shares. The simpler rule, the most credit first, breaks that from five inputs on.
+    """
+    margin = 1 / (2 * len(shares) - 2) if len(shares) > 1 else 0.0
+    chosen, least = -1, float("inf")
     for index, share in shares:
         worth = credit[index] + share
-        if worth > most:
-            chosen, most = index, worth
+        if worth >= margin - ROUNDING:
+            turns_left = (1 - margin - worth) / share
+            if turns_left < least - ROUNDING:  # ties go to the first
+                chosen, least = index, turns_left
+    if chosen < 0:  # only after others were blocked: everybody here is in debt
+        chosen = max(shares, key=lambda each: credit[each[0]] + each[1])[0]
     return chosen
+
+
+ROUNDING = 1e-9
 
 
 class FirstReady(Merge):
