@@ -15,6 +15,7 @@ from tests.laws.test_gather import Total, ledger_actor
 from tests.laws.world import RUNTIMES, over_runtimes, samplers, sampling
 from tflow import (
     Iter,
+    LocalRuntime,
     OperatorError,
     ParIter,
     PlanError,
@@ -29,6 +30,10 @@ from tflow import (
     par_from_iterables,
     par_from_range,
 )
+from tflow.runtime.base import Mailbox
+from tflow.runtime.cell import Site
+from tflow.runtime.driver import Driver
+from tflow.runtime.host import Host
 
 Flow = Callable[[Iter[int], Callable[[int], int]], Iter[int]]
 
@@ -126,6 +131,42 @@ def test_endless_sources_give_as_much_as_is_asked_for(runtime: str, chosen: list
             stream = PIECES[piece](stream, Bomb(None))
     with RUNTIMES[runtime]() as session:
         assert len(list(stream.take(count_).run(runtime=session))) == count_
+
+
+class Forgetful(LocalRuntime):
+    """Starts every generator anew whenever the driver waits: whatever is not in an attribute is gone."""
+
+    driver: Driver | None = None
+
+    def wait(self, mailbox: Mailbox, *, timeout: float | None = None) -> None:
+        self.start_anew()
+        super().wait(mailbox, timeout=timeout)
+
+    def start_anew(self) -> None:
+        sites: list[Site] = [self.driver] if self.driver else []
+        for pool in self.pools.values():
+            for shard in pool.shards:
+                assert isinstance(shard.handle, Host)
+                sites += [site for _, site in shard.handle.chains.values()]
+        for site in sites:
+            for cell in site.cells:
+                cell.start()
+
+
+@given(chosen=pieces, length=st.integers(0, 40))
+def test_all_state_is_in_attributes_so_cells_can_be_started_anew_at_any_time(chosen: list[int], length: int) -> None:
+    expected = list(build(chosen, length, Bomb(None)).run())
+    found: list[int] = []
+    with Forgetful() as session:
+        run = build(chosen, length, Bomb(None)).run(runtime=session)
+        session.driver = run._driver
+        while True:
+            session.start_anew()
+            try:
+                found.append(next(run))
+            except StopIteration:
+                break
+    assert found == expected
 
 
 JUNK = st.sampled_from(

@@ -101,8 +101,11 @@ def test_a_busy_driver_stream_does_not_starve_actors(runtime: str, num: int, out
     """The executor looks at finished calls even while something is always ready."""
     busy = forever("busy")
     sampled = sampling(samplers(num)).gather_async().map(lambda sample: "sampled")
-    found = results(Union(busy, sampled, mode="async").take(outputs), runtime)
+    stream = Union(busy, sampled, mode="async").take(outputs)
+    found = results(stream, runtime)
     assert "sampled" in found
+    with RUNTIMES[runtime]() as session, stream.run(runtime=session) as run:
+        assert [next(run) for _ in found] == found, "it does not matter how the items are asked for"
 
 
 def test_the_default_mode_follows_the_inputs() -> None:

@@ -84,8 +84,8 @@ def a_batch_that_turns_its_items_round(patch: pytest.MonkeyPatch) -> None:
 
 @breaks(test_transforms.test_flat_map_is_map_then_flatten)
 def a_flatten_that_shows_only_the_first_member(patch: pytest.MonkeyPatch) -> None:
-    members = cells.Flatten.members
-    patch.setattr(cells.Flatten, "members", lambda self, value: list(members(self, value))[:1])
+    opened = cells.Flatten.open
+    patch.setattr(cells.Flatten, "open", lambda self, value: list(opened(self, value))[:1])
 
 
 @breaks(test_transforms.test_take_is_islice)
@@ -177,22 +177,23 @@ def shards_that_run_the_program_of_shard_zero(patch: pytest.MonkeyPatch) -> None
 
 @breaks(test_gather.test_gather_sync_is_a_zip_of_the_shards)
 def a_round_in_the_wrong_order(patch: pytest.MonkeyPatch) -> None:
-    deliver = gather.Rounds.round
-    patch.setattr(gather.Rounds, "round", lambda self, links: deliver(self, links[::-1]))
+    end_round = gather.Rounds.end_round
+
+    def backwards(self: gather.Rounds) -> Iterator[Answer]:
+        self.asked.reverse()
+        return end_round(self)
+
+    patch.setattr(gather.Rounds, "end_round", backwards)
 
 
 @breaks(test_gather.test_every_call_of_a_round_sees_all_updates_made_before)
 def a_round_that_is_issued_before_the_last_one_is_used(patch: pytest.MonkeyPatch) -> None:
     class Wrong(gather.Rounds):
-        def answers(self) -> Iterator[Answer]:
-            for link in self.links:
+        def end_round(self) -> Iterator[Answer]:
+            yield from super().end_round()
+            self.asked = list(self.links)
+            for link in self.asked:
                 self.issue(link, count=1)
-            while True:
-                while not all(link.calls[0].done for link in self.links):
-                    yield WAITING
-                for link in self.links:
-                    self.issue(link, count=1)
-                yield from self.round(self.links)
 
     swap(patch, nodes.GatherSync, Wrong)
 

@@ -266,6 +266,20 @@ def test_in_a_round_the_healthy_shards_are_delivered_first(runtime: str) -> None
     assert found == [(0, 0), (1, 0), (2, 0), (1, 1), (2, 1)]
 
 
+@over_runtimes
+def test_a_failure_is_not_hushed_up_because_enough_items_came_without_it(runtime: str) -> None:
+    def check(sample: Sample) -> Sample:
+        if sample.shard == 0:
+            raise ValueError("bad sample")
+        return sample
+
+    found = []
+    with RUNTIMES[runtime]() as session, pytest.raises(OperatorError, match="bad sample"):
+        for sample in sampling(samplers(3)).par_map(check).gather_sync().take(2).run(runtime=session):
+            found.append(sample.shard)
+    assert found == [1, 2]
+
+
 # --------------------------------------------------------------------------- messages
 
 

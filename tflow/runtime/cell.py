@@ -1,7 +1,7 @@
 """A cell is a node at work: a generator of answers with its state kept beside it.
 
-Polling a cell is one ``next`` on its generator. One poll consumes at most one upstream item. The state lives in attributes,
-not in the generator's locals, so that it can be counted, shown and saved.
+Polling a cell is one ``next`` on its generator. One poll consumes at most one upstream item. All state lives in attributes,
+none in the generator: started anew between two polls, it goes on where it was. So state can be counted, shown and saved.
 
 The same cells run on the driver and inside actors; a ``Site`` is the place they run in.
 """
@@ -50,9 +50,13 @@ class Cell:
         self.shown = 0
         self.busy_ns = 0
         self.closed = False
+        site.cells.append(self)
+        self.start()
+
+    def start(self) -> None:
+        """Make the generator. Doing it again changes nothing, if it is done for all cells of a site, in their order."""
         self.stream: Iterator[Answer] = self.answers()
         self.poll: Callable[[], Answer] = self.stream.__next__
-        site.cells.append(self)
 
     def answers(self) -> Iterator[Answer]:
         """One answer per poll, for ever: after ``DONE`` comes ``DONE``."""

@@ -8,6 +8,7 @@ from time import perf_counter_ns
 from typing import cast
 
 from tflow.combinators import nodes
+from tflow.errors import TflowError
 from tflow.runtime.answers import DONE, SKIP, WAITING, Answer, Ready
 from tflow.runtime.cell import Cell, Site, runs
 from tflow.runtime.chain import Source
@@ -118,9 +119,12 @@ def united(parts: list[Ready]) -> Provenance:
 class Shuffle(Grouping):
     node: nodes.Shuffle
 
+    def __init__(self, node: nodes.Shuffle, ups: tuple[Cell, ...], site: Site) -> None:
+        self.random = random.Random(f"{node.seed} {site.seed}")
+        super().__init__(node, ups, site)
+
     def answers(self) -> Iterator[Answer]:
         held, size = self.held, self.node.buffer
-        self.random = random.Random(f"{self.node.seed} {self.site.seed}")
         for answer in self.ups[0].stream:
             if type(answer) is tuple:
                 self.seen += 1
@@ -144,24 +148,37 @@ class Flatten(Cell):
 
     node: nodes.Flatten | nodes.FlatMap
 
+    def __init__(self, node: nodes.Node, ups: tuple[Cell, ...], site: Site) -> None:
+        self.members: Iterator[object] = iter(())
+        self.origin = NOWHERE
+        self.fruitless = False
+        """True if an item was consumed that has shown no member yet."""
+        super().__init__(node, ups, site)
+
     def answers(self) -> Iterator[Answer]:
-        for answer in self.ups[0].stream:
-            if type(answer) is not tuple:
-                yield answer
-                continue
-            self.seen += 1
-            value, origin = answer
-            shown = self.shown
+        while True:
             try:
-                for member in self.members(value):
+                for member in self.members:
                     self.shown += 1
-                    yield member, origin
+                    self.fruitless = False
+                    yield member, self.origin
+                if self.fruitless:
+                    self.fruitless = False
+                    yield SKIP
+                answer = self.ups[0].poll()
+                if type(answer) is tuple:
+                    self.seen += 1
+                    self.fruitless = True
+                    value, self.origin = answer
+                    self.members = iter(self.open(value))
+                else:
+                    yield answer
+            except TflowError:
+                raise
             except Exception as error:
                 raise self.site.blame(self.node, self.seen - 1, error) from error
-            if self.shown == shown:
-                yield SKIP
 
-    def members(self, value: object) -> Iterable[object]:
+    def open(self, value: object) -> Iterable[object]:
         if isinstance(self.node, nodes.Flatten):
             return cast("Iterable[object]", value)
         start = perf_counter_ns()

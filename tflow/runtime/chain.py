@@ -81,19 +81,27 @@ class Source(Cell):
     """Where a stream begins: a Python iterator. It is read by the chain after it, in one loop with the chain's operators."""
 
     more = True
+    opened: Iterator[object] | None = None
+
+    @property
+    def values(self) -> Iterator[object]:
+        """What is read; opened at the first poll."""
+        if self.opened is None:
+            self.opened = self.open()
+        return self.opened
 
     def open(self) -> Iterator[object]:
-        """The iterator to read; called at the first poll."""
+        """The iterator to read."""
         raise NotImplementedError
 
     def answers(self) -> Iterator[Answer]:
         raise NotImplementedError
         yield
 
-    def read(self, values: Iterator[object], reader: Chain) -> Answer:
+    def read(self, reader: Chain) -> Answer:
         """Read one item against the clock."""
         start = perf_counter_ns()
-        value = next(values, _END)
+        value = next(self.values, _END)
         if value is _END:
             self.more = False
             return DONE
@@ -200,7 +208,7 @@ def answers(cell, upstream, states, rejected{functions}):
 FROM_SOURCE = """\
 def answers(cell, source, states, rejected{functions}):
     try:
-        origin, values = NOWHERE, source.open()
+        origin, values = NOWHERE, source.values
         while source.more:
             for value in islice(values, cell.quick):
                 # straight from the iterator: there is no answer to look at
@@ -232,7 +240,7 @@ def fused(kinds: tuple[str, ...], *, reads: bool) -> Callable[..., Iterator[Answ
         functions = "".join(f", f{i}" for i in range(len(kinds)))
         head = (FROM_SOURCE if reads else FROM_STREAM).format(functions=functions)
         body = "".join(f"                {LINES[kind].format(i=i)}\n" for i, kind in enumerate(kinds))
-        tail = TAIL.format(next="source.read(values, cell)" if reads else "next(upstream)")
+        tail = TAIL.format(next="source.read(cell)" if reads else "next(upstream)")
         namespace: dict[str, object] = {"islice": islice, "SKIP": SKIP, "DONE": DONE, "NOWHERE": NOWHERE}
         exec(compile(head + body + tail, "<tflow chain>", "exec"), namespace)  # no text of a user is in it
         _compiled[kinds, reads] = cast("FunctionType", namespace["answers"])

@@ -53,6 +53,8 @@ class Run(Generic[T]):
         self._ended = False
         self._failure: BaseException | None = None
         self._provenance = NOWHERE
+        self._unwaited = 0
+        """Answers since the last wait or look. It is kept here, so that it does not matter how the items are asked for."""
         self._closed = False
 
     # ------------------------------------------------------------------- items
@@ -61,15 +63,18 @@ class Run(Generic[T]):
         driver, shown_at = self._driver, self._driver.now()
         try:
             while not self._ended:
-                for answer in islice(self._started().stream, LOOK_EVERY):
+                answers = islice(self._started().stream, LOOK_EVERY - self._unwaited)
+                for self._unwaited, answer in enumerate(answers, self._unwaited + 1):  # noqa: B020  # exact at every yield
                     if type(answer) is tuple:
                         value, self._provenance = answer
                         shown_at = 0.0
                         yield cast("T", value)
                     elif answer is not SKIP:
                         self._rest(answer)
+                        self._unwaited = 0
                         break
                 else:
+                    self._unwaited = 0
                     if driver.mailbox.in_flight:
                         driver.collect(timeout=0)
                     shown_at = self._warn_if_stalled(shown_at or driver.now())
@@ -105,6 +110,9 @@ class Run(Generic[T]):
                 driver.collect()
             self._ended = True
             self.close()
+            for cell in driver.cells:  # enough items came without a failed shard; it is not hushed up all the same
+                if isinstance(cell, Gather):
+                    cell.raise_failure()
         elif driver.mailbox.in_flight:
             driver.collect()
         else:

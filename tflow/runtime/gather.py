@@ -142,6 +142,8 @@ class Gather(Cell):
     def close(self) -> None:
         if not self.closed:
             super().close()
+            for call in [call for link in self.links for call in link.calls if call.done]:
+                self.failure = self.failure or call.error or (call.reply.error if isinstance(call.reply, Reply) else None)
             self.site.abandon([call for link in self.links for call in link.calls if not call.done])
             self.drop("stop", self.buffered())
             self.buffer.clear()
@@ -165,21 +167,37 @@ class Gather(Cell):
 class Rounds(Gather):
     """``gather_sync`` and ``gather_rounds``: a barrier per round."""
 
+    def __init__(self, node: nodes.Node, ups: tuple[Cell, ...], site: Site) -> None:
+        self.asked: list[Link] = []
+        """The shards that take part in the round under way."""
+        super().__init__(node, ups, site)
+
     def answers(self) -> Iterator[Answer]:
-        while alive := [link for link in self.links if not link.ended]:
-            for link in alive:
-                self.issue(link, count=1)
-            while not all(link.calls[0].done for link in alive):
+        while True:
+            while self.buffer:
+                yield self.deliver()
+            self.raise_failure()
+            if not self.asked:
+                self.asked = [link for link in self.links if not link.ended]
+                for link in self.asked:
+                    self.issue(link, count=1)
+            if not self.asked:
+                break
+            while not self.complete():
                 yield WAITING
-            yield from self.round(alive)
+            yield from self.end_round()
         while True:
             yield DONE
 
-    def round(self, links: list[Link]) -> Iterator[Answer]:
-        """Deliver one round in shard order; a failed shard takes none of the others' items with it."""
+    def complete(self) -> bool:
+        return all(link.calls[0].done for link in self.asked)
+
+    def end_round(self) -> Iterator[Answer]:
+        """Take in all answers, in shard order. A failed shard takes none of the others' items with it, except that a round as
+        one list is whole or fails."""
         self.ready.clear()
-        for link in links:
-            self.take_in(link)
+        while self.asked:
+            self.take_in(self.asked.pop(0))
         if isinstance(self.node, nodes.GatherSync) and self.node.rounds:
             if self.failure is not None:
                 self.drop("failed", len(self.buffer))
@@ -188,43 +206,39 @@ class Rounds(Gather):
                 items = [self.deliver() for _ in range(len(self.buffer))]
                 self.shown += 1 - len(items)
                 yield [value for value, _ in items], united(items)
-        while self.buffer:
-            yield self.deliver()
-        self.raise_failure()
 
 
 class FedRounds(Rounds):
     """Rounds over shards that the driver feeds: one item each, then wait for all. ``call`` is this with one shard."""
 
     makes_items = False
+    over = flushed = False
 
     def answers(self) -> Iterator[Answer]:
-        over = False
-        while not over:
-            fed: list[Link] = []
-            while len(fed) < len(self.links):
-                answer = self.ups[0].poll()
-                if answer is DONE:
-                    over = True
-                    break
-                if type(answer) is not tuple:
-                    yield answer
-                    continue
-                fed.append(self.links[len(fed)])
-                self.issue(fed[-1], feed=answer)
-                if len(fed) < len(self.links):
-                    yield SKIP
-            yield from self.finish(fed)
-        for link in self.links:
-            self.issue(link, last=True)
-        yield from self.finish(self.links)
         while True:
-            yield DONE
-
-    def finish(self, links: list[Link]) -> Iterator[Answer]:
-        while not all(link.calls[0].done for link in links):
-            yield WAITING
-        yield from self.round(links)
+            while self.buffer:
+                yield self.deliver()
+            self.raise_failure()
+            if not self.over and len(self.asked) < len(self.links):
+                answer = self.ups[0].poll()
+                if type(answer) is tuple:
+                    self.issue(self.links[len(self.asked)], feed=answer)
+                    self.asked.append(self.links[len(self.asked)])
+                    answer = SKIP
+                self.over = answer is DONE
+                if not self.over and len(self.asked) < len(self.links):
+                    yield answer
+            elif self.asked:
+                while not self.complete():
+                    yield WAITING
+                yield from self.end_round()
+            elif not self.flushed:
+                self.flushed = True
+                self.asked = list(self.links)
+                for link in self.asked:
+                    self.issue(link, last=True)
+            else:
+                yield DONE
 
 
 class Stream(Gather):
@@ -232,36 +246,36 @@ class Stream(Gather):
 
     node: nodes.GatherAsync
 
+    def __init__(self, node: nodes.Node, ups: tuple[Cell, ...], site: Site) -> None:
+        super().__init__(node, ups, site)
+        self.finished = list(self.links)
+        """Shards that have room for another call."""
+
     def answers(self) -> Iterator[Answer]:
-        finished = list(self.links)
         while True:
-            for link in finished:
+            while self.buffer:
+                yield self.deliver_if_fresh()
+            self.raise_failure()
+            for link in self.finished:
                 while len(link.calls) < self.node.in_flight and not link.ended:
                     self.issue(link, count=self.node.per_call)
-            while not self.ready:
-                if not any(link.calls for link in self.links):
-                    break
+            self.finished.clear()
+            if self.ready:
+                self.finished.append(self.ready.popleft())
+                self.take_in(self.finished[0])
+            elif any(link.calls for link in self.links):
                 yield WAITING
             else:
-                finished = [self.ready.popleft()]
-                self.take_in(finished[0])
-                yield from self.fresh_enough()
-                self.raise_failure()
-                continue
-            break
-        while True:
-            yield DONE
+                yield DONE
 
-    def fresh_enough(self) -> Iterator[Answer]:
+    def deliver_if_fresh(self) -> Answer:
+        (_, origin), link = self.buffer[0]
         limit = self.node.max_staleness
-        while self.buffer:
-            (_, origin), link = self.buffer[0]
-            if limit is not None and max(link.shard.pool.staleness(origin.versions).values(), default=0) > limit:
-                self.buffer.popleft()
-                self.drop("stale")
-                yield SKIP
-            else:
-                yield self.deliver()
+        if limit is None or max(link.shard.pool.staleness(origin.versions).values(), default=0) <= limit:
+            return self.deliver()
+        self.buffer.popleft()
+        self.drop("stale")
+        return SKIP
 
 
 class FedStream(Gather):
@@ -269,6 +283,7 @@ class FedStream(Gather):
     where that is the order of the items."""
 
     makes_items = False
+    over = flushed = False
 
     def __init__(self, node: nodes.Node, ups: tuple[Cell, ...], site: Site) -> None:
         self.outbox: deque[Ready] = deque()
@@ -280,29 +295,26 @@ class FedStream(Gather):
         super().__init__(node, ups, site)
 
     def answers(self) -> Iterator[Answer]:
-        over = flushed = False
         while True:
-            answer: Answer = DONE if over else self.take_one()
-            over = answer is DONE
+            while self.buffer:
+                yield self.deliver()
+            self.raise_failure()
+            answer: Answer = DONE if self.over else self.take_one()
+            self.over = answer is DONE
             if self.ready:
                 self.take_in(self.ready.popleft())
-                while self.buffer:
-                    yield self.deliver()
-                self.raise_failure()
             elif answer is SKIP:
                 yield SKIP
             elif any(link.calls for link in self.links):
                 yield WAITING
-            elif over and flushed:
-                break
-            elif over:
-                flushed = True
+            elif not self.over:
+                yield answer
+            elif self.flushed:
+                yield DONE
+            else:
+                self.flushed = True
                 for link in self.links:
                     self.issue(link, last=True)
-            else:
-                yield answer
-        while True:
-            yield DONE
 
     def take_one(self) -> Answer:
         """Take an item from upstream if there is room for it, and pass on what can be passed on."""

@@ -21,18 +21,21 @@ class Every(Cell):
     """A gate: one item per so many items, env steps or seconds."""
 
     node: nodes.Every
+    opened: float | None = None
+    """When it last let an item through."""
 
     def answers(self) -> Iterator[Answer]:
         amount = self.node.amount
-        opened = self.measure()
+        if self.opened is None:
+            self.opened = self.measure()
         for answer in self.ups[0].stream:
             if type(answer) is not tuple:
                 yield answer
                 continue
             self.seen += 1
             now = self.measure()
-            if now - opened >= amount:
-                opened = now
+            if now - self.opened >= amount:
+                self.opened = now
                 self.shown += 1
                 yield answer
             else:
@@ -52,7 +55,7 @@ class Zip(Cell):
 
     def answers(self) -> Iterator[Answer]:
         slots = self.slots
-        while True:
+        while not self.closed:
             left, right = slots
             if left and right:
                 slots[:] = None, None
@@ -61,10 +64,9 @@ class Zip(Cell):
                 continue
             answer = self.fill()
             if answer is DONE:
-                break
+                self.close()
+                slots[:] = None, None
             yield answer
-        self.close()
-        slots[:] = None, None
         while True:
             yield DONE
 
@@ -201,8 +203,17 @@ class Merge(Cell):
         self.alive = list(range(len(ups)))
         self.turns = [0] * len(ups)
         """How often each input was served: a poll answered with an item or a skip."""
-        self.credit = [0.0] * len(ups)
         super().__init__(node, ups, site)
+
+    def answers(self) -> Iterator[Answer]:
+        while self.alive:
+            yield self.turn()
+        while True:
+            yield DONE
+
+    def turn(self) -> Answer:
+        """Poll the inputs until one is served, or none can be."""
+        raise NotImplementedError
 
     def serve(self, index: int, answer: Answer) -> Answer:
         """Count a turn."""
@@ -223,43 +234,46 @@ class RoundRobin(Merge):
 
     node: nodes.UnionOf
 
-    def answers(self) -> Iterator[Answer]:
-        credit = self.credit
-        polls = [up.poll for up in self.ups]
+    def __init__(self, node: nodes.UnionOf, ups: tuple[Cell, ...], site: Site) -> None:
+        self.weights = node.weights or (1.0,) * len(ups)
+        self.credit = [0.0] * len(ups)
+        self.given: tuple[int, list[tuple[int, float]]] | None = None
+        """A turn whose input is still waiting: it keeps the turn, with the same competitors."""
+        super().__init__(node, ups, site)
+        self.everyone = self.shares(self.alive)
+
+    def turn(self) -> Answer:
+        passed: dict[int, str] = {}
         while self.alive:
-            passed: dict[int, str] = {}
-            shares = self.shares(self.alive)
-            while shares:
-                chosen = most_urgent(credit, shares)
-                answer = polls[chosen]()
-                while answer is WAITING:  # the same turn, with the same competitors
-                    yield WAITING
-                    answer = polls[chosen]()
-                if isinstance(answer, Blocked):
-                    passed[chosen] = answer.why
-                    shares = self.shares([index for index in self.alive if index not in passed])
-                    continue
-                if answer is DONE:
-                    self.alive.remove(chosen)
-                    passed = {}  # its end may have freed the others
-                else:
-                    for index, share in shares:
-                        credit[index] += share
-                    credit[chosen] -= 1
-                    yield self.serve(chosen, answer)
-                if passed or answer is DONE:
-                    passed = {}
-                    shares = self.shares(self.alive)
-            if self.alive:
-                yield Blocked("; ".join(passed.values()))
-        while True:
-            yield DONE
+            if self.given is None:
+                field = self.everyone
+                if passed:
+                    field = self.shares([index for index in self.alive if index not in passed])
+                if not field:
+                    return Blocked("; ".join(passed.values()))
+                self.given = most_urgent(self.credit, field), field
+            chosen, field = self.given
+            answer = self.ups[chosen].poll()
+            if answer is WAITING:
+                return WAITING
+            self.given = None
+            if isinstance(answer, Blocked):
+                passed[chosen] = answer.why
+            elif answer is DONE:
+                self.alive.remove(chosen)
+                self.everyone = self.shares(self.alive)
+                passed = {}  # its end may have freed the others
+            else:
+                for index, share in field:
+                    self.credit[index] += share
+                self.credit[chosen] -= 1
+                return self.serve(chosen, answer)
+        return DONE
 
     def shares(self, field: list[int]) -> list[tuple[int, float]]:
         """What each of these inputs earns by a turn in which they, and no others, take part."""
-        weights = self.node.weights or (1.0,) * len(self.ups)
-        total = sum(weights[index] for index in field)
-        return [(index, weights[index] / total) for index in field]
+        total = sum(self.weights[index] for index in field)
+        return [(index, self.weights[index] / total) for index in field]
 
 
 def most_urgent(credit: list[float], shares: list[tuple[int, float]]) -> int:
@@ -287,12 +301,13 @@ ROUNDING = 1e-9
 class FirstReady(Merge):
     """Serves whoever is ready, taking turns from the one after the last served."""
 
-    def answers(self) -> Iterator[Answer]:
-        start = 0
+    first = 0
+
+    def turn(self) -> Answer:
         while self.alive:
             waiting = ended = False
             reasons = []
-            for index in [i for i in self.alive if i >= start] + [i for i in self.alive if i < start]:
+            for index in [i for i in self.alive if i >= self.first] + [i for i in self.alive if i < self.first]:
                 answer = self.ups[index].poll()
                 if answer is DONE:
                     self.alive.remove(index)
@@ -302,16 +317,13 @@ class FirstReady(Merge):
                 elif isinstance(answer, Blocked):
                     reasons.append(answer.why)
                 else:
-                    start = index + 1
-                    yield self.serve(index, answer)
-                    break
-            else:
-                if waiting:
-                    yield WAITING
-                elif not ended:  # an end may have freed the others: then ask them again first
-                    yield Blocked("; ".join(reasons))
-        while True:
-            yield DONE
+                    self.first = index + 1
+                    return self.serve(index, answer)
+            if waiting:
+                return WAITING
+            if not ended:  # an end may have freed the others: then ask them again first
+                return Blocked("; ".join(reasons))
+        return DONE
 
 
 @runs(nodes.UnionOf)

@@ -10,7 +10,7 @@ from typing import Generic, cast
 from tflow.combinators import check, nodes
 from tflow.combinators.actors import Actors
 from tflow.errors import PlanError
-from tflow.runtime.answers import WAITING, Answer
+from tflow.runtime.answers import WAITING, Answer, Ready
 from tflow.runtime.base import Call, LivePool, LiveShard
 from tflow.runtime.cell import Cell, Site, runs
 from tflow.runtime.driver import Driver
@@ -111,20 +111,25 @@ class Live(Cell):
         assert isinstance(node.op, (LiveOp, StatefulLiveOp))
         self.live = LiveView(node.op, site)
         self.state = node.op.init() if isinstance(node.op, StatefulLiveOp) else None
+        self.held: Ready | None = None
+        """Waits until everything that was sent for it has left."""
         super().__init__(node, ups, site)
 
     def answers(self) -> Iterator[Answer]:
-        for answer in self.ups[0].stream:
-            if type(answer) is not tuple:
-                yield answer
-                continue
-            self.seen += 1
-            value, self.live.provenance = answer
-            value = self.apply(value)
+        while True:
             while not self.sent():
                 yield WAITING
-            self.shown += 1
-            yield value, answer[1]
+            if self.held is not None:
+                ready, self.held = self.held, None
+                self.shown += 1
+                yield ready
+            answer = self.ups[0].poll()
+            if type(answer) is tuple:
+                self.seen += 1
+                value, self.live.provenance = answer
+                self.held = self.apply(value), answer[1]
+            else:
+                yield answer
 
     def apply(self, value: object) -> object:
         op = self.node.op
