@@ -42,6 +42,10 @@ class Report:
     most_common: tuple[tuple[str, int], ...]
 
 
+def add(total: Counter[str], counts: Counter[str]) -> Counter[str]:
+    return total + counts
+
+
 def report(counts: Counter[str]) -> Report:
     return Report(counts.total(), tuple(counts.most_common(3)))
 
@@ -49,7 +53,7 @@ def report(counts: Counter[str]) -> Report:
 def word_count() -> Iter[Report]:
     readers = create_actors(Reader, num=2, name="readers")
     counts = from_actors(readers, Reader.read).par_for_each(CountWords()).gather_async()
-    return counts.scan(Counter.__add__, Counter[str]()).map(report)
+    return counts.scan(add, Counter[str]()).map(report)
 
 
 def main() -> None:

@@ -40,6 +40,15 @@ def test_the_plan_of_the_readme_runs_and_prints_what_it_says() -> None:
     assert graph[1:] == drawn[1:]
 
 
+def test_the_guide_runs_and_type_checks(tmp_path: Path) -> None:
+    code = "\n".join(blocks((ROOT / "docs" / "guide.md").read_text(), "python"))
+    (tmp_path / "guide.py").write_text(code)
+    subprocess.run([sys.executable, "guide.py"], cwd=tmp_path, check=True, timeout=60, env={"PYTHONPATH": str(ROOT)})
+    command = [sys.executable, "-m", "mypy", "--strict", "--config-file=", "--cache-dir", str(tmp_path / "cache"), "guide.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout
+
+
 def test_the_type_errors_of_the_readme_are_what_users_see(tmp_path: Path) -> None:
     (code,) = blocks(README, "python")
     wrong = "from_actors(workers, Worker.sample).gather_async().for_each(ComputeGradient())"

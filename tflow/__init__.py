@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from tflow.types import Live as Live
     from tflow.types import LiveOp as LiveOp
     from tflow.types import OnActor as OnActor
-    from tflow.types import OnLearner as OnLearner
     from tflow.types import Op as Op
     from tflow.types import Provenance as Provenance
     from tflow.types import Shard as Shard
@@ -58,7 +57,54 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# Where each public name lives; a test keeps this table and the imports above the same.
+__all__ = [
+    "Actor",
+    "ActorOp",
+    "Actors",
+    "Async",
+    "CheckpointError",
+    "Deadlock",
+    "Frozen",
+    "Handles",
+    "Iter",
+    "Ledger",
+    "Live",
+    "LiveOp",
+    "LocalRuntime",
+    "NoHealthyShards",
+    "OnActor",
+    "Op",
+    "OperatorError",
+    "ParIter",
+    "ParUnion",
+    "Plan",
+    "PlanError",
+    "Provenance",
+    "Run",
+    "RunClosed",
+    "RunStats",
+    "Shard",
+    "ShardFailed",
+    "Source",
+    "Stateful",
+    "StatefulActorOp",
+    "StatefulLiveOp",
+    "Stateless",
+    "Sync",
+    "TflowError",
+    "Union",
+    "create_actor",
+    "create_actors",
+    "from_actors",
+    "from_items",
+    "from_iterable",
+    "from_range",
+    "par_from_items",
+    "par_from_iterables",
+    "par_from_range",
+]
+
+# Where each public name lives; a test keeps this table, the list above and the imports the same.
 _HOMES = {
     "tflow.combinators.actors": ("Actor", "Actors", "create_actor", "create_actors"),
     "tflow.combinators.create": (
@@ -77,13 +123,11 @@ _HOMES = {
     "tflow.runtime.local": ("LocalRuntime",),
     "tflow.runtime.stats": ("RunStats",),
     "tflow.types": (
-        "ActorOp", "Async", "Frozen", "Handles", "Live", "LiveOp", "OnActor", "OnLearner", "Op", "Provenance", "Shard", "Source",
+        "ActorOp", "Async", "Frozen", "Handles", "Live", "LiveOp", "OnActor", "Op", "Provenance", "Shard", "Source",
         "Stateful", "StatefulActorOp", "StatefulLiveOp", "Stateless", "Sync",
     ),
 }  # fmt: skip
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
-
-__all__ = sorted(_HOME_OF)  # pyright: ignore[reportUnsupportedDunderAll]  # computed from the table
 
 
 def __getattr__(name: str) -> object:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -56,7 +57,12 @@ def load(target: str) -> object:
     if found is None:
         known = sorted(key for key, value in vars(module).items() if isinstance(value, Described))
         raise PlanError(f"{file} has no {name!r}. Streams and plans in it: {', '.join(known) or 'none'}.")
-    made = found() if callable(found) else found
+    if callable(found) and not isinstance(found, Described):
+        needed = [p.name for p in inspect.signature(found).parameters.values() if p.default is p.empty]
+        if needed:
+            raise PlanError(f"{target} needs {', '.join(needed)}; name a stream, a plan, or a function without arguments.")
+        found = found()
+    made = found
     if not isinstance(made, Described):
         raise PlanError(f"{target} is a {type(made).__name__}; expected a stream or a plan.")
     return made

@@ -21,7 +21,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Generic, NamedTuple, Never, Protocol
 
 from typing_extensions import TypeVar
 
@@ -37,14 +37,6 @@ class Async:
 
 class Sync(Async):
     """The driver, behind a barrier: every item of a round was made after the last update."""
-
-
-class OnActor:
-    """Inside one of the actors of a parallel stream."""
-
-
-class OnLearner:
-    """Inside an actor that a driver stream calls or hands its items to."""
 
 
 # --------------------------------------------------------------------------- type variables
@@ -65,12 +57,15 @@ W = TypeVar("W")
 """The class of an actor."""
 W_co = TypeVar("W_co", covariant=True)
 W_contra = TypeVar("W_contra", contravariant=True)
-P = TypeVar("P", contravariant=True, default=OnActor)
-"""The place that an actor operator requires."""
 D = TypeVar("D", contravariant=True, bound=Async, default=Async)
 """The driver capability that a live operator requires."""
 U = TypeVar("U")
 V = TypeVar("V")
+
+
+class OnActor(Generic[W_co]):
+    """Inside an actor of class ``W``: one of a parallel stream, or one that a driver stream calls or hands its items to."""
+
 
 # --------------------------------------------------------------------------- operators
 
@@ -81,6 +76,10 @@ class Op(Generic[A, B, R]):
     Nominal on purpose and not callable: a restricted operator cannot slip in where a function is expected. Derive
     from one of the kinds below, which say what method to write.
     """
+
+
+AnyOp = Op[Never, object, Never]
+"""Whatever it consumes, produces and requires."""
 
 
 class Stateless(Op[A, B, R], ABC):
@@ -121,15 +120,16 @@ class Stateful(Op[A, B, R], ABC, Generic[A, B, S, R]):
         """The next state, and what to show."""
 
 
-class ActorOp(Op[A, B, P], ABC, Generic[W_contra, A, B, P]):
-    """An operator that works beside its actor and receives it: gradients computed where the policy lives."""
+class ActorOp(Op[A, B, OnActor[W_contra]], ABC, Generic[W_contra, A, B]):
+    """An operator that works beside an actor and receives it: gradients computed where the policy lives, a step of training
+    where the learner lives."""
 
     @abstractmethod
     def apply(self, actor: W_contra, item: A, /) -> B:
         """Turn one item into another with the help of the actor."""
 
 
-class StatefulActorOp(Op[A, B, P], ABC, Generic[W_contra, A, B, S, P]):
+class StatefulActorOp(Op[A, B, OnActor[W_contra]], ABC, Generic[W_contra, A, B, S]):
     """An actor operator with memory, one state per shard and run."""
 
     @abstractmethod
@@ -171,8 +171,9 @@ class Handles(Protocol[W_co]):
         """How many actors there are."""
         ...
 
-    def send(self, shard: int, method: Callable[[W_co, V], object], value: V, /) -> None:
-        """An event: call ``method(actor, value)`` once, in order. Never merged, bounded per actor."""
+    def send(self, method: Callable[[W_co, V], object], value: V, /, *, shard: int | None = None) -> None:
+        """An event: call ``method(actor, value)`` once, in order. Never merged, bounded per actor. ``shard`` may be left out
+        if there is one actor only."""
 
     def update(
         self,

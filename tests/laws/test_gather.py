@@ -25,7 +25,6 @@ from tests.laws.world import (
 from tflow import (
     Actor,
     ActorOp,
-    OnLearner,
     ParUnion,
     Shard,
     Stateful,
@@ -112,7 +111,7 @@ def test_take_issues_no_more_than_it_must(runtime: str, num: int, in_flight: int
     assert run.ledger.calls.issued <= most
 
 
-class Total(ActorOp[list[int], int, int, OnLearner]):
+class Total(ActorOp[list[int], int, int]):
     """Keeps all items in its actor and answers with their sum."""
 
     def apply(self, actor: list[int], item: int, /) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import pytest
 from hypothesis import given
@@ -34,6 +35,7 @@ from tflow import (
     Source,
     Stateful,
     StatefulLiveOp,
+    Stateless,
     Union,
     create_actors,
     from_actors,
@@ -102,6 +104,65 @@ def test_equal_descriptions_are_two_sets_of_actors(runtime: str) -> None:
     twins = [samplers(1), samplers(1)]
     found = results(Union(*(sampling(actors).gather_sync().take(2) for actors in twins)), runtime)
     assert [sample.sequence for sample in found] == [0, 0, 1, 1]
+
+
+class Base:
+    def __init__(self, shard: Shard) -> None:
+        self.level = 0
+
+    def read(self) -> int:
+        return self.level
+
+    def raise_to(self, level: int) -> None:
+        self.level = level
+
+
+class Derived(Base):
+    def read(self) -> int:
+        return 100 + self.level
+
+    def raise_to(self, level: int) -> None:
+        self.level = -level
+
+
+class Reads(Protocol):
+    def read(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class Raise(LiveOp[int, int]):
+    actors: Actors[Base]
+
+    def apply(self, live: Live, item: int, /) -> int:
+        live[self.actors].update(Base.raise_to, 7)
+        return item
+
+
+@over_runtimes
+def test_methods_named_by_a_base_class_or_a_protocol_are_those_of_the_actor(runtime: str) -> None:
+    actors = create_actors(Derived, num=1)
+    assert results(from_actors(actors, Base.read).gather_sync().for_each(Raise(actors)).take(2), runtime) == [100, 93]
+    assert results(from_actors(actors, Reads.read).gather_sync().take(1), runtime) == [100]
+    assert results(from_actors(actors, lambda actor: Base.read(actor)).gather_sync().take(1), runtime) == [0]
+
+
+class Careless(Stateless[int, int]):
+    """Changes itself, against the rules."""
+
+    def __init__(self) -> None:
+        self.total = 0
+
+    def apply(self, item: int, /) -> int:
+        self.total += item
+        return self.total
+
+
+@over_runtimes
+def test_an_operator_that_changes_itself_reaches_no_other_run_or_shard(runtime: str) -> None:
+    stream = from_range(4).for_each(Careless())
+    assert results(stream, runtime) == results(stream, runtime) == [0, 1, 3, 6]
+    shards = par_from_items([1, 1, 1, 1], shards=2).par_for_each(Careless()).gather_sync()
+    assert results(shards, runtime) == [1, 1, 2, 2]
 
 
 # --------------------------------------------------------------------------- provenance
@@ -310,7 +371,7 @@ class Deal(StatefulLiveOp[int, int, int]):
 
     def step(self, live: Live, state: int, item: int, /) -> tuple[int, int]:
         for _ in range(self.copies):
-            live[self.stores].send(state % len(live[self.stores]), Store.insert, item)
+            live[self.stores].send(Store.insert, item, shard=state % len(live[self.stores]))
         return state + 1, item
 
 

@@ -19,6 +19,8 @@ numbers = from_range(3).map(str)
 shards = par_from_range(3)
 def make():
     return numbers.batch(2)
+def needy(env, lr, seed=0):
+    return numbers
 answer = 42
 """
 
@@ -44,7 +46,7 @@ def test_graph_prints_streams_and_what_functions_make(folder: Path, name: str, s
     done = run("graph", f"plans.py:{name}", cwd=folder)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(shown)
-    assert "from_items(...)" in done.stdout or "par_from_range(...)" in done.stdout
+    assert "from_range(3)" in done.stdout or "par_from_range(...)" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -53,6 +55,7 @@ def test_graph_prints_streams_and_what_functions_make(folder: Path, name: str, s
         ("plans.py", "Expected FILE:NAME, such as plans.py:a3c, got 'plans.py'."),
         ("nowhere.py:plan", "There is no file 'nowhere.py'."),
         ("plans.py:other", "plans.py has no 'other'. Streams and plans in it: numbers, shards."),
+        ("plans.py:needy", "plans.py:needy needs env, lr; name a stream, a plan, or a function without arguments."),
         ("plans.py:answer", "plans.py:answer is a int; expected a stream or a plan."),
     ],
 )

@@ -102,7 +102,7 @@ def test_print_shows_where_streams_part_and_meet() -> None:
         == f"""\
 Union of int, fingerprint {stream.fingerprint}
    operator                   where    yields     bounds
-0  from_items(...)            driver   int
+0  from_range(3)              driver   int
 1  split(2)                   driver   int        lock step
 2  branch 0                   driver   int
 3  branch 1 <- 1              driver   int

@@ -6,6 +6,7 @@ import gc
 import pickle
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import count
 from types import FrameType
 from typing import Any, cast
@@ -17,9 +18,11 @@ from tflow import (
     LocalRuntime,
     OperatorError,
     Plan,
+    PlanError,
     RunClosed,
     Shard,
     ShardFailed,
+    Stateful,
     Union,
     create_actors,
     from_actors,
@@ -260,6 +263,26 @@ def test_stop_iteration_in_user_code_is_an_error_not_an_end() -> None:
             list(stream.run())
 
 
+@dataclass(frozen=True)
+class Forgetful(Stateful[int, int, int]):
+    """Returns no pair from some item on."""
+
+    fails_at: int
+
+    def init(self) -> int:
+        return 0
+
+    def step(self, state: int, item: int, /) -> tuple[int, int]:
+        pair = (state, item)
+        return pair if item < self.fails_at else cast("tuple[int, int]", item)
+
+
+@pytest.mark.parametrize("fails_at", [0, 5])  # the first item is measured, the others are not
+def test_a_step_that_returns_no_pair_is_told_so(fails_at: int) -> None:
+    with pytest.raises(OperatorError, match=rf"Forgetful.* item {fails_at}, .*step must return a pair, \(state, item\)"):
+        list(from_range(9).for_each(Forgetful(fails_at)).run())
+
+
 def test_a_source_that_raises_is_named() -> None:
     def source() -> Iterator[int]:
         yield 1
@@ -299,7 +322,7 @@ def test_asking_actors_after_the_run_reads_their_final_state() -> None:
     run = from_actors(actors, Env.step).gather_sync().take(4).run()
     list(run)
     assert run.ask(actors, lambda env: env.steps) == [2, 2]
-    with pytest.raises(RunClosed, match="never used the actors"):
+    with pytest.raises(PlanError, match="the plan does not name the actors"):
         run.ask(envs([]), lambda env: env.steps)
     with pytest.raises(OperatorError, match="ZeroDivisionError"):
         run.ask(actors, lambda env: 1 // 0)

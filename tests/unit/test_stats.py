@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.laws.test_gather import Total, ledger_actor
-from tflow import LocalRuntime, Union, from_items, from_range, par_from_items, par_from_range
+from tests.laws.world import Sample, samplers, sampling
+from tflow import ActorOp, LocalRuntime, Union, from_items, from_range, par_from_items, par_from_range
 from tflow.runtime import chain
 
 
@@ -39,7 +40,7 @@ def test_counts_are_exact_at_any_moment(length: int, stop: int) -> None:
         stats = run.stats()
         read = stats["map(abs)"].seen
         passed = len([x for x in kept if x < read])
-        assert stats["from_items"].shown == read
+        assert stats["from_range"].shown == read
         assert (stats["filter"].seen, stats["filter"].shown) == (read, passed)
         assert (stats["map(str)"].seen, stats["map(str)"].shown) == (passed, passed)
         assert (stats["batch(4)"].seen, stats["batch(4)"].shown) == (passed, shown)
@@ -59,6 +60,20 @@ def test_counts_of_actors_are_summed_over_shards() -> None:
     with pytest.raises(KeyError, match="no operator 'nope'; there are"):
         stats["nope"]
     assert "par_filter(<lambda>)" in str(stats)
+
+
+def test_counts_are_those_of_the_actors_even_for_items_that_nobody_took() -> None:
+    actors = samplers(3)
+    run = sampling(actors).gather_async(in_flight=2).call(ledger_actor(), Total3()).take(5).run()
+    list(run)
+    made = sum(run.ask(actors, lambda sampler: sampler.samples_made()))
+    assert made > 5
+    assert run.stats()["from_actors"].shown == made
+
+
+class Total3(ActorOp[list[int], Sample, int]):
+    def apply(self, actor: list[int], item: Sample, /) -> int:
+        return item.sequence
 
 
 def test_queues_show_what_is_held_back() -> None:

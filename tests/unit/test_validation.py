@@ -15,7 +15,6 @@ from tflow import (
     Live,
     LiveOp,
     LocalRuntime,
-    OnLearner,
     Op,
     ParUnion,
     PlanError,
@@ -49,6 +48,13 @@ class Other:
     def __init__(self, shard: Shard) -> None:
         self.shard = shard
 
+    def method(self) -> int:
+        return 1
+
+
+class NoShard:
+    """Cannot be made by a runtime."""
+
 
 workers: Actors[Worker] = create_actors(Worker, num=2)
 learner: Actor[Worker] = create_actor(Worker)
@@ -61,11 +67,6 @@ class Shout(Stateless[str, str]):
 
 
 class BesideWorker(ActorOp[Worker, str, str]):
-    def apply(self, actor: Worker, item: str, /) -> str:
-        return item
-
-
-class InLearner(ActorOp[Worker, str, str, OnLearner]):
     def apply(self, actor: Worker, item: str, /) -> str:
         return item
 
@@ -172,7 +173,7 @@ WHILE_BUILDING: list[tuple[Callable[[], object], str]] = [
     (lambda: cast("Any", ParUnion)(), "ParUnion: give at least one stream"),
     (lambda: ParUnion(wrong), "ParUnion: every input must be a parallel stream"),
     (lambda: from_items(wrong), "from_items: expected an iterable"),
-    (lambda: from_items(iter([1])), r"from_items: got a live list_iterator, which can be read only once"),
+    (lambda: from_items(iter([1])), r"from_items: got a live list_iterator, which can be read only once.*from_iterable\(\)"),
     (lambda: from_items(cast("Any", list)), r"use from_iterable\(\) for functions"),
     (lambda: from_range(-1), "from_range: count must be at least 0"),
     (lambda: from_iterable(cast("Any", [1])), r"from_iterable: expected a function .* For values use from_items\(\)\."),
@@ -184,6 +185,9 @@ WHILE_BUILDING: list[tuple[Callable[[], object], str]] = [
     (lambda: par_from_iterables([iter([1])]), "par_from_iterables: got a live list_iterator"),
     (lambda: from_actors(wrong, len), r"from_actors: actors must be actors, made by create_actors\(\)"),
     (lambda: from_actors(workers, wrong), "from_actors: expected a function"),
+    (lambda: from_actors(workers, cast("Any", Other.method)), r"from_actors: Other\.method is not a method of Worker"),
+    (lambda: from_actors(workers, cast("Any", lambda: 1)), r"is called with the actor alone: .*too many positional arguments"),
+    (lambda: create_actors(cast("Any", NoShard)), r"NoShard is called with one argument, the Shard"),
     (lambda: create_actors(Worker, num=0), "Actors: num must be at least 1"),
     (lambda: create_actors(wrong), "Actors: expected a function"),
     (lambda: create_actors(Worker, name=wrong), "Actors: name must be a string"),
@@ -226,7 +230,7 @@ WHEN_VALIDATED: list[tuple[Callable[[], object], str]] = [
     (lambda: numbers.drain().take(3).validate(), r"take\(3\) would never end: everything before it is drained"),
     (
         lambda: numbers.for_each(cast("Any", Shout())).validate(),
-        r'Ill-typed plan: "Shout" consumes str, but "from_items\(\.\.\.\)" before it yields int\.',
+        r'Ill-typed plan: "Shout" consumes str, but "from_range\(3\)" before it yields int\.',
     ),
     (
         lambda: letters.batch(2).for_each(cast("Any", Shout())).validate(),
@@ -234,11 +238,11 @@ WHEN_VALIDATED: list[tuple[Callable[[], object], str]] = [
     ),
     (
         lambda: letters.for_each(cast("Any", BesideWorker())).validate(),
-        r'"BesideWorker" must run inside the actors of a parallel stream; apply it with par_for_each before gathering',
+        r'"BesideWorker" works beside an actor; apply it with par_for_each before gathering, or with call\(\) or hand_off\(\)',
     ),
     (
-        lambda: letters.for_each(cast("Any", InLearner())).validate(),
-        r'"InLearner" must run inside an actor that is handed items; apply it with call\(\) or hand_off\(\)',
+        lambda: letters.call(learner, cast("Any", OnPolicy())).validate(),
+        r'"OnPolicy" must run on the driver; gather first, then for_each \(call\(Worker, OnPolicy\) offers OnActor\)',
     ),
     (
         lambda: shards.par_for_each(cast("Any", Tell(workers))).gather_sync().validate(),
@@ -249,16 +253,21 @@ WHEN_VALIDATED: list[tuple[Callable[[], object], str]] = [
         r'"OnPolicy" is on-policy and needs a synchronous stream; use gather_sync\(\)',
     ),
     (
-        lambda: letters.call(learner, cast("Any", BesideWorker())).validate(),
-        r'"BesideWorker" must run inside the actors of a parallel stream',
+        lambda: par_from_items("ab").par_for_each(BesideWorker()).gather_sync().validate(),
+        r'"BesideWorker" works beside a Worker, but the shards of par_from_items\(\.\.\.\) hold no actor of yours',
     ),
+    (
+        lambda: shards.repartition(2).par_for_each(BesideWorker()).gather_sync().validate(),
+        r"the shards of repartition\(2\) hold no actor of yours",
+    ),
+    (lambda: numbers.every(steps=3).validate(), r"every\(steps=3\) would never open: .* no items of actors"),
     (
         lambda: from_actors(others, lambda other: "x").par_for_each(BesideWorker()).gather_sync().validate(),
         r'"BesideWorker" works beside a Worker, but the actors \'Other\' are Other',
     ),
     (
-        lambda: letters.call(create_actor(Other), InLearner()).validate(),
-        r'"InLearner" works beside a Worker, but the actors \'Other\' are Other',
+        lambda: letters.call(create_actor(Other), cast("Any", BesideWorker())).validate(),
+        r'"BesideWorker" works beside a Worker, but the actors \'Other\' are Other',
     ),
 ]
 
@@ -288,7 +297,7 @@ def test_the_class_of_an_actor_made_by_a_lambda_is_checked_when_it_is_made() -> 
 
 def test_valid_plans_pass() -> None:
     a, b = shards.par_for_each(BesideWorker()).gather_sync().for_each(OnPolicy()).split()
-    Union(a.call(learner, InLearner()), b.for_each(Tell(workers)).map(len)).validate()
+    Union(a.call(learner, BesideWorker()), b.for_each(Tell(workers)).map(len)).validate()
 
 
 def test_a_stream_does_not_iterate_and_cannot_be_changed() -> None:
@@ -296,6 +305,12 @@ def test_a_stream_does_not_iterate_and_cannot_be_changed() -> None:
         _a, _b = cast("Any", numbers)
     with pytest.raises(TypeError, match="A parallel stream does not iterate"):
         list(cast("Any", shards))
+    with pytest.raises(AttributeError, match=r"has no 'map'\. Use par_map to do it inside the actors, or gather first"):
+        cast("Any", shards).map(str)
+    with pytest.raises(AttributeError, match=r"has no 'run'\. To do this, gather first: stream\.gather_sync\(\)\.run"):
+        cast("Any", shards).run()
+    with pytest.raises(AttributeError, match=r"has no 'par_map'\. It runs inside actors, and this stream is on the driver"):
+        cast("Any", numbers).par_map(str)
     with pytest.raises(AttributeError, match="Iter is immutable"):
         cast("Any", numbers).node = None
 

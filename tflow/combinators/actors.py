@@ -27,6 +27,7 @@ class Actors(Generic[W_co]):
     def __post_init__(self) -> None:
         where = type(self).__name__
         check.function(where, self.make)
+        check.called_with(where, self.make, "one argument, the Shard")
         check.whole(where, "num", self.num, least=1, most=check.MOST_ACTORS)
         check.whole(where, "mailbox", self.mailbox, least=1)
         check.instance(where, "name", self.name, str, "a string")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 from tflow.errors import PlanError
-from tflow.types import ActorOp, LiveOp, Op, Stateful, StatefulActorOp, StatefulLiveOp, Stateless
+from tflow.types import ActorOp, AnyOp, LiveOp, Op, Stateful, StatefulActorOp, StatefulLiveOp, Stateless
 
 X = TypeVar("X")
 KINDS = (Stateless, Stateful, ActorOp, StatefulActorOp, LiveOp, StatefulLiveOp)
@@ -47,7 +48,19 @@ def function(where: str, value: object) -> None:
         raise PlanError(f"{where}: expected a function, got {value!r}.")
 
 
-def operator(where: str, value: object) -> Op[object, object, object]:
+def called_with(where: str, fn: Callable[..., object], given: str) -> None:
+    """A function that can be called with one argument, as far as its signature tells."""
+    try:
+        signature = inspect.signature(fn)
+    except (TypeError, ValueError):  # some builtins have none
+        return
+    try:
+        signature.bind(None)
+    except TypeError as error:
+        raise PlanError(f"{where}: {label_of(fn)} is called with {given}: {error}.") from None
+
+
+def operator(where: str, value: object) -> AnyOp:
     """An operator that can be run: a frozen value of one of the kinds."""
     name = value.__name__ if isinstance(value, type) else type(value).__name__
     if isinstance(value, type) and issubclass(value, Op):
@@ -79,8 +92,8 @@ def rerunnable(where: str, value: object) -> None:
         raise PlanError(f"{where}: expected an iterable or a function that makes one, got {value!r}.")
     if isinstance(value, Iterator):
         raise PlanError(
-            f"{where}: got a live {type(value).__name__}, which can be read only once, but a plan can be run again. "
-            "Pass a function that makes it, e.g. a lambda."
+            f"{where}: got a live {type(value).__name__}, which can be read only once, but a plan can be run again. Pass a "
+            f"list of its items, or a function that makes it to {'par_from_iterables' if 'par' in where else 'from_iterable'}()."
         )
 
 

@@ -61,6 +61,13 @@ def from_actors(actors: Actors[W], pull: Callable[[W], U]) -> ParIter[U]:
     """
     check.instance("from_actors", "actors", actors, Actors, "actors, made by create_actors()")
     check.function("from_actors", pull)
+    check.called_with("from_actors", pull, "the actor alone")
+    owner, _, name = getattr(pull, "__qualname__", "").rpartition(".")
+    known = actors.actor_class()
+    if known is not None and owner.isidentifier() and not hasattr(known, name):
+        raise PlanError(
+            f"from_actors: {owner}.{name} is not a method of {known.__name__}, the class of the actors {actors.name!r}."
+        )
     return ParIter(nodes.FromActors(actors, pull))
 
 
@@ -109,7 +116,8 @@ def par_from_iterables(iterables: Sequence[Iterable[U] | Callable[[], Iterable[U
 def frozen(where: str, items: Iterable[U]) -> Sequence[U]:
     """A copy that nobody can change; ranges already are."""
     if callable(items):
-        raise PlanError(f"{where}: got the function {check.label_of(items)}; use from_iterable() for functions.")
+        instead = "par_from_iterables([...])" if where.startswith("par_") else "from_iterable()"
+        raise PlanError(f"{where}: got the function {check.label_of(items)}; use {instead} for functions.")
     check.rerunnable(where, items)
     return cast("Sequence[U]", items) if isinstance(items, range) else tuple(items)
 

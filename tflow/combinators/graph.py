@@ -41,4 +41,11 @@ def shards(node: nodes.Node) -> tuple[ShardOf, ...]:
 
 def is_fed(node: nodes.Node) -> bool:
     """True if the shards of a parallel node are fed by the driver."""
-    return isinstance(node, nodes.Scatter) or (node.parallel and any(is_fed(up) for up in node.inputs))
+    return any(isinstance(source, nodes.Scatter) for source in par_sources(node))
+
+
+def par_sources(node: nodes.Node) -> list[nodes.ParSource]:
+    """Where the shards of a parallel node begin; none for a node on the driver."""
+    if isinstance(node, nodes.ParSource):
+        return [node]
+    return [source for up in node.inputs if node.parallel for source in par_sources(up)]

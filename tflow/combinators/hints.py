@@ -14,7 +14,7 @@ from types import UnionType
 from typing import TypeVar, get_args, get_origin, get_type_hints
 
 from tflow.combinators import nodes
-from tflow.types import Op
+from tflow.types import AnyOp, Op
 
 
 class _Unknown:
@@ -50,7 +50,7 @@ def _name(hint: Hint) -> str:
     return str(getattr(hint, "__name__", hint)).rsplit(".", 1)[-1]
 
 
-def operator_signature(op: Op[object, object, object]) -> Signature:
+def operator_signature(op: AnyOp) -> Signature:
     """What an operator consumes, produces and requires, read from the class it derives from."""
     given = getattr(op, "__orig_class__", None)
     known: dict[object, Hint] = dict(zip(getattr(type(op), "__parameters__", ()), get_args(given), strict=False))
@@ -182,7 +182,7 @@ def element(node: nodes.Node, inputs: tuple[Hint, ...]) -> Hint:
             return inputs[0] if inputs else UNKNOWN
 
 
-def _operator_result(op: Op[object, object, object], given: Hint) -> Hint:
+def _operator_result(op: AnyOp, given: Hint) -> Hint:
     signature = operator_signature(op)
     if len(signature) != 3:
         return UNKNOWN

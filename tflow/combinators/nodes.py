@@ -13,10 +13,9 @@ from typing import ClassVar, Literal
 
 from tflow.combinators.actors import Actor, Actors
 from tflow.combinators.check import label_of
-from tflow.types import Op
+from tflow.types import AnyOp, Op
 
 Function = Callable[..., object]
-Operator = Op[object, object, object]
 Mode = Literal["round_robin", "async"]
 OnFull = Literal["block", "drop_oldest"]
 
@@ -107,6 +106,8 @@ class FromItems(Node):
 
     @property
     def shape(self) -> str:  # type: ignore[override]  # depends on what was given
+        if isinstance(self.items, range):
+            return f"from_range({self.items.stop})"
         return "from_iterable({items})" if callable(self.items) else "from_items(...)"
 
     @property
@@ -205,7 +206,7 @@ class Scan(Unary):
 
 @dataclass(frozen=True, eq=False)
 class ForEach(Unary):
-    op: Operator
+    op: AnyOp
     shape: ClassVar[str] = "for_each({op})"
 
 
@@ -299,7 +300,7 @@ class CallActor(Unary):
     """Each item is a call to one actor; nothing else is pulled meanwhile."""
 
     actor: Actor[object]
-    op: Operator
+    op: AnyOp
     shape: ClassVar[str] = "call({actor}, {op})"
     limits: ClassVar[str] = "one call in flight"
 

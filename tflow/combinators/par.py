@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeGuard, overload
+
+from typing_extensions import TypeIs
 
 from tflow.combinators import check, graph, nodes
 from tflow.combinators.actors import Actors
@@ -28,6 +30,11 @@ class ParIter(Described, Splits[Iter[T, Sync], Iter[T, Async]]):
                 "`for item in stream.gather_sync().run()`."
             )
 
+        def __getattr__(self, name):
+            inside = f" Use par_{name} to do it inside the actors, or" if hasattr(ParIter, f"par_{name}") else " To do this,"
+            hint = f"{inside} gather first: stream.gather_sync().{name}(...)." if hasattr(Iter, name) else ""
+            raise AttributeError(f"A parallel stream has no {name!r}.{hint}", name=name, obj=self)
+
     # ------------------------------------------------------------------- inside the actors
 
     def par_map(self, fn: Callable[[T], U]) -> ParIter[U]:
@@ -42,7 +49,7 @@ class ParIter(Described, Splits[Iter[T, Sync], Iter[T, Async]]):
         check.function("par_map", fn)
         return ParIter(nodes.Map(self.node, fn))
 
-    def par_for_each(self, op: Op[T, U, OnActor]) -> ParIter[U]:
+    def par_for_each(self, op: Op[T, U, OnActor[Any]]) -> ParIter[U]:  # Any: the class of the actors is checked with the plan
         """Apply an operator to each item, inside the actors; an ``ActorOp`` receives its actor.
 
         Law: as ``par_map``; state is kept per (run, node, shard).
@@ -57,7 +64,13 @@ class ParIter(Described, Splits[Iter[T, Sync], Iter[T, Async]]):
         check.function("par_tap", fn)
         return ParIter(nodes.Tap(self.node, fn))
 
-    def par_filter(self, fn: Callable[[T], bool]) -> ParIter[T]:
+    @overload
+    def par_filter(self, fn: Callable[[T], TypeGuard[U]]) -> ParIter[U]: ...
+    @overload
+    def par_filter(self, fn: Callable[[T], TypeIs[U]]) -> ParIter[U]: ...
+    @overload
+    def par_filter(self, fn: Callable[[T], object]) -> ParIter[T]: ...
+    def par_filter(self, fn: Callable[[T], object]) -> ParIter[object]:
         """Keep the items for which ``fn`` is true, inside the actors.
 
         Law: as the built-in ``filter``, per shard.

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Generic, Never, overload
+from typing import TYPE_CHECKING, Generic, Never, TypeGuard, overload
 
-from typing_extensions import TypeVar
+from typing_extensions import TypeIs, TypeVar
 
 from tflow.combinators import check, nodes
 from tflow.combinators.actors import Actor
 from tflow.combinators.runnable import Runnable
 from tflow.combinators.splits import Splits
 from tflow.errors import PlanError
-from tflow.types import Async, C, OnLearner, Op, T, U, V
+from tflow.types import Async, C, OnActor, Op, T, U, V, W
 
 Ci = TypeVar("Ci", bound=Async)
 
@@ -34,6 +34,10 @@ class Iter(Runnable[T], Splits["Iter[T, C]", "Iter[T, Async]"], Generic[T, C]):
                 f"A stream does not iterate ({self.node.label}). To run it, write `for item in stream.run()`; "
                 "to feed two consumers, write `a, b = stream.split()`."
             )
+
+        def __getattr__(self, name):
+            hint = " It runs inside actors, and this stream is on the driver." if name.startswith(("par_", "gather_")) else ""
+            raise AttributeError(f"A stream has no {name!r}.{hint}", name=name, obj=self)
 
     def map(self, fn: Callable[[T], U]) -> Iter[U, C]:
         """Apply a function to each item.
@@ -62,7 +66,13 @@ class Iter(Runnable[T], Splits["Iter[T, C]", "Iter[T, Async]"], Generic[T, C]):
         check.function("tap", fn)
         return Iter(nodes.Tap(self.node, fn))
 
-    def filter(self, fn: Callable[[T], bool]) -> Iter[T, C]:
+    @overload
+    def filter(self, fn: Callable[[T], TypeGuard[U]]) -> Iter[U, C]: ...
+    @overload
+    def filter(self, fn: Callable[[T], TypeIs[U]]) -> Iter[U, C]: ...
+    @overload
+    def filter(self, fn: Callable[[T], object]) -> Iter[T, C]: ...
+    def filter(self, fn: Callable[[T], object]) -> Iter[object, C]:
         """Keep the items for which ``fn`` is true.
 
         Law: as the built-in ``filter``.
@@ -173,7 +183,7 @@ class Iter(Runnable[T], Splits["Iter[T, C]", "Iter[T, Async]"], Generic[T, C]):
             return Iter(nodes.Every(self.node, "steps", check.whole("every", "steps", steps, least=1)))
         return Iter(nodes.Every(self.node, "items", check.whole("every", "items", items or 0, least=1)))
 
-    def call(self, actor: Actor[object], op: Op[T, U, OnLearner]) -> Iter[U, C]:
+    def call(self, actor: Actor[W], op: Op[T, U, OnActor[W]]) -> Iter[U, C]:
         """Apply an operator inside an actor and wait for each result: a synchronous stream stays synchronous.
 
         Law: as ``for_each``; one call in flight, and nothing is pulled meanwhile.
@@ -182,7 +192,7 @@ class Iter(Runnable[T], Splits["Iter[T, C]", "Iter[T, Async]"], Generic[T, C]):
         return Iter(nodes.CallActor(self.node, actor, check.operator("call", op)))
 
     def hand_off(
-        self, actor: Actor[object], op: Op[T, U, OnLearner], *, mailbox: int = 2, on_full: nodes.OnFull = "block"
+        self, actor: Actor[W], op: Op[T, U, OnActor[W]], *, mailbox: int = 2, on_full: nodes.OnFull = "block"
     ) -> Iter[U]:
         """Apply an operator inside an actor that works beside the driver; results come in order.
 

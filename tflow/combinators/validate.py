@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import inspect
 import typing
+from collections.abc import Iterator
 
 from tflow.combinators import graph, hints, nodes
+from tflow.combinators.actors import Actors
 from tflow.errors import PlanError
-from tflow.types import ActorOp, Async, LiveOp, OnActor, OnLearner, Op, StatefulActorOp, StatefulLiveOp, Sync
+from tflow.types import ActorOp, AnyOp, Async, OnActor, StatefulActorOp, Sync
 
 
 def validate(sink: nodes.Node) -> None:
@@ -19,6 +21,11 @@ def validate(sink: nodes.Node) -> None:
     for node in order:
         if isinstance(node, nodes.Take) and carried[node.up] is typing.Never:
             raise PlanError(f"{node.label} would never end: everything before it is drained, so there is nothing to count.")
+        if isinstance(node, nodes.Every) and node.unit == "steps" and not any(isinstance(n, nodes.Gathering) for n in order):
+            raise PlanError(
+                f"{node.label} would never open: env steps are counted where items of actors arrive, and there are no items of "
+                "actors in this plan."
+            )
         if isinstance(node, (nodes.ForEach, nodes.CallActor)):
             _operator_fits(node, node.inputs[0], carried[node.inputs[0]])
 
@@ -72,16 +79,12 @@ def _operator_fits(node: nodes.ForEach | nodes.CallActor, up: nodes.Node, given:
 
 def _capability_fits(node: nodes.ForEach | nodes.CallActor, name: str, required: hints.Hint) -> None:
     offered: type = Sync if node.up.sync else Async
-    if node.parallel:
+    if node.parallel or isinstance(node, nodes.CallActor):
         offered = OnActor
-    elif isinstance(node, nodes.CallActor):
-        offered = OnLearner
     if hints.accepts(required, offered):
         return
     if hints.accepts(required, OnActor):
-        fix = "must run inside the actors of a parallel stream; apply it with par_for_each before gathering"
-    elif hints.accepts(required, OnLearner):
-        fix = "must run inside an actor that is handed items; apply it with call() or hand_off()"
+        fix = "works beside an actor; apply it with par_for_each before gathering, or with call() or hand_off()"
     elif offered is Async and hints.accepts(required, Sync):
         fix = "is on-policy and needs a synchronous stream; use gather_sync()"
     else:
@@ -90,11 +93,15 @@ def _capability_fits(node: nodes.ForEach | nodes.CallActor, name: str, required:
 
 
 def _actor_fits(node: nodes.ForEach | nodes.CallActor, name: str) -> None:
-    if isinstance(node, nodes.ForEach) and not node.parallel:
-        raise PlanError(f'Ill-typed plan: "{name}" works beside an actor; apply it with par_for_each before gathering.')
     wanted = actor_class_of(node.op)
     if wanted is None:
         return
+    for source in graph.par_sources(node):
+        if isinstance(source, nodes.Scatter) or (isinstance(source, nodes.FromActors) and source.opens):
+            raise PlanError(
+                f'"{name}" works beside a {wanted.__name__}, but the shards of {source.what} hold no actor of yours. Start from '
+                f"from_actors(create_actors({wanted.__name__}), ...)."
+            )
     owners = [node.actor] if isinstance(node, nodes.CallActor) else [actors for actors, _ in graph.shards(node)]
     for actors in owners:
         have = actors.actor_class()
@@ -102,7 +109,7 @@ def _actor_fits(node: nodes.ForEach | nodes.CallActor, name: str) -> None:
             raise PlanError(f'"{name}" works beside a {wanted.__name__}, but the actors {actors.name!r} are {have.__name__}.')
 
 
-def actor_class_of(op: Op[object, object, object]) -> type | None:
+def actor_class_of(op: AnyOp) -> type | None:
     """The class of actor that an actor operator asks for, if it says so."""
     for base in (ActorOp, StatefulActorOp):
         if isinstance(op, base):
@@ -112,6 +119,31 @@ def actor_class_of(op: Op[object, object, object]) -> type | None:
     return None
 
 
-def is_live(op: Op[object, object, object]) -> bool:
-    """True for operators that talk to actors from the driver."""
-    return isinstance(op, (LiveOp, StatefulLiveOp))
+def actors_of(op: AnyOp) -> list[Actors[object]]:
+    """The actors that an operator names in its fields, also inside tuples, lists and dicts."""
+    names: list[str] = list(getattr(op, "__dataclass_fields__", ()) or getattr(op, "__dict__", ()))
+    return list(_actors_in([getattr(op, name) for name in names]))
+
+
+def _actors_in(value: object) -> Iterator[Actors[object]]:
+    if isinstance(value, Actors):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _actors_in(item)
+    elif isinstance(value, dict):
+        yield from _actors_in(list(value.values()))
+
+
+def actors_in(sink: nodes.Node) -> list[Actors[object]]:
+    """All actors that a plan names: those of its parallel streams, those it calls, those in the fields of its operators."""
+    found: list[Actors[object]] = []
+    for node in graph.walk(sink):
+        match node:
+            case nodes.ParSource(of=of):
+                found.append(of)
+            case nodes.CallActor(actor=actor, op=op):
+                found += [actor, *actors_of(op)]
+            case nodes.ForEach(op=op):
+                found += actors_of(op)
+    return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from time import perf_counter_ns
 from typing import cast
 
@@ -44,14 +45,24 @@ class Pull(Source):
     node: nodes.Pulled
 
     def open(self) -> Iterator[object]:
-        actor, pull = self.site.actor, self.node.pull
-        return cast("Iterator[object]", pull(actor)) if self.node.opens else _calls(pull, actor)
+        pull = bound(self.node.pull, self.site.actor)
+        return cast("Iterator[object]", pull()) if self.node.opens else _calls(pull)
 
 
-def _calls(pull: Callable[..., object], actor: object) -> Iterator[object]:
+def bound(method: Callable[..., object], actor: object) -> Callable[..., object]:
+    """A method, named by way of a class such as ``Worker.sample``, as the actor itself has it: a subclass may override it, and a
+    protocol only declares it. Other functions are called with the actor."""
+    owner, _, name = getattr(method, "__qualname__", "").rpartition(".")
+    if owner and not owner.endswith("<locals>") and hasattr(actor, name):
+        own: Callable[..., object] = getattr(actor, name)
+        return own
+    return partial(method, actor)
+
+
+def _calls(pull: Callable[..., object]) -> Iterator[object]:
     while True:
         try:
-            value = pull(actor)
+            value = pull()
         except StopIteration:
             return
         yield value

@@ -17,12 +17,12 @@ from types import FunctionType
 from typing import Literal, NamedTuple, cast
 
 from tflow.combinators import nodes
-from tflow.combinators.validate import actor_class_of
+from tflow.combinators.validate import actor_class_of, actors_of
 from tflow.errors import PlanError, TflowError
 from tflow.runtime.answers import DONE, SKIP, Answer
 from tflow.runtime.cell import Cell, Site
 from tflow.runtime.stats import Reading
-from tflow.types import NOWHERE, ActorOp, Op, Stateful, StatefulActorOp, Stateless
+from tflow.types import NOWHERE, ActorOp, AnyOp, Stateful, StatefulActorOp, Stateless
 
 SAMPLE = 64
 """One item in so many is measured."""
@@ -56,7 +56,7 @@ def step_of(node: nodes.Node, site: Site) -> Step | None:
             return None
 
 
-def _operator_step(node: nodes.Node, op: Op[object, object, object], site: Site) -> Step | None:
+def _operator_step(node: nodes.Node, op: AnyOp, site: Site) -> Step | None:
     if isinstance(op, (ActorOp, StatefulActorOp)):
         wanted = actor_class_of(op)
         if wanted is not None and not isinstance(site.actor, wanted):
@@ -64,6 +64,7 @@ def _operator_step(node: nodes.Node, op: Op[object, object, object], site: Site)
                 f'"{type(op).__name__}" works beside a {wanted.__name__}, but shard {site.shard} is a '
                 f"{type(site.actor).__name__}."
             )
+    op = own_copy(op)
     match op:
         case Stateless():
             return Step(node, "map", op.apply)
@@ -75,6 +76,11 @@ def _operator_step(node: nodes.Node, op: Op[object, object, object], site: Site)
             return Step(node, "step", partial(op.step, site.actor), op.init)
         case _:
             return None
+
+
+def own_copy(op: AnyOp) -> AnyOp:
+    """An operator for one run and one shard: what it changes in itself against the rules reaches no other."""
+    return copy.deepcopy(op, {id(actors): actors for actors in actors_of(op)})
 
 
 class Source(Cell):
@@ -166,7 +172,10 @@ class Chain(Cell):
             self.states[index] = fn(self.states[index], value)
             return self.states[index], True
         if kind == "step":
-            self.states[index], value = cast("tuple[object, object]", fn(self.states[index], value))
+            result = fn(self.states[index], value)
+            if not isinstance(result, tuple) or len(result) != 2:
+                raise TypeError(f"step must return a pair, (state, item): got {result!r}")
+            self.states[index], value = result
             return value, True
         if fn(value):
             return value, True
@@ -178,7 +187,10 @@ class Chain(Cell):
         assert error.__traceback__ is not None
         index = error.__traceback__.tb_lineno - FIRST_LINE
         if 0 <= index < len(self.steps):
-            raise self.site.blame(self.steps[index].node, self.item(index), error) from error
+            step = self.steps[index]
+            if step.kind == "step" and error.__traceback__.tb_next is None:  # raised by our line, not by the operator's method
+                error = TypeError(f"step must return a pair, (state, item): {error}")
+            raise self.site.blame(step.node, self.item(index), error) from error
         if self.source is not None and not isinstance(error, TflowError):
             raise self.site.blame(self.source.node, self.seen, error) from error
 

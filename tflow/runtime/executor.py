@@ -12,7 +12,8 @@ from tflow.combinators import check, graph
 from tflow.combinators.actors import Actors
 from tflow.combinators.describe import placement
 from tflow.combinators.runnable import Runnable
-from tflow.errors import Deadlock, RunClosed
+from tflow.combinators.validate import actors_in
+from tflow.errors import Deadlock, PlanError, RunClosed
 from tflow.runtime import cells, joints, live  # noqa: F401  # they register their cells
 from tflow.runtime.answers import DONE, SKIP, Answer, Blocked
 from tflow.runtime.base import Call, Runtime
@@ -43,6 +44,8 @@ class Run(Generic[T]):
         check.whole("run", "seed", seed, least=0)
         if runtime is not None:
             check.instance("run", "runtime", runtime, Runtime, "a runtime, such as LocalRuntime()")
+            if runtime.closed:
+                raise RunClosed(f"This {type(runtime).__name__} is closed; open a new one.")
         plan.validate()
         self.plan = plan
         self._order = graph.walk(plan.node)
@@ -179,12 +182,14 @@ class Run(Generic[T]):
     def ask(self, actors: Actors[W], method: Callable[[W], U]) -> list[U]:
         """Call ``method(actor)`` on every actor of a description that the plan names, and return the results.
 
-        On the local runtime this also works when the run is over: the final state outlives it.
+        On the local runtime this also works when the run is over: the final state outlives it, as ``close`` left it.
         """
+        if not any(actors is named for named in actors_in(self.plan.node)):
+            raise PlanError(f"ask: the plan does not name the actors {actors!r}.")
         question = _Question()
         pool = self._runtime.pools.get(id(actors)) if self._closed else self._driver.live(actors)
         if pool is None:
-            raise RunClosed(f"This run is over and never used the actors {actors!r}.")
+            raise RunClosed(f"This run is over and never made the actors {actors!r}.")
         calls = [self._driver.issue(shard, "ask", (method,), question) for shard in pool.shards]
         while not all(call.done for call in calls):
             self._driver.collect()

@@ -69,7 +69,6 @@ class Gather(Cell):
     def issue(self, link: Link, *, count: int = EVERYTHING, feed: Ready | None = None, last: bool = False) -> None:
         """Ask a shard for items."""
         if feed is not None:
-            self.seen += 1
             link.fed.append(feed[1])
         values = () if feed is None else (feed[0],)
         request = Request(self.key, link.program, self.site.fuse, count, values, last)
@@ -79,11 +78,13 @@ class Gather(Cell):
         link.calls.append(call)
 
     def arrived(self, call: Call) -> None:
+        link = call.tag
+        assert isinstance(link, Link)
         if isinstance(call.reply, Reply):
             self.site.books.received += len(call.reply.items)
             self.site.env_steps += call.reply.env_steps
-        link = call.tag
-        if isinstance(link, Link) and link.calls and link.calls[0] is call:
+            link.readings = call.reply.readings
+        if link.calls and link.calls[0] is call:
             self.ready.append(link)
 
     def take_in(self, link: Link) -> None:
@@ -97,7 +98,6 @@ class Gather(Cell):
         reply = call.reply
         assert isinstance(reply, Reply)
         link.ended = link.ended or reply.ended
-        link.readings = reply.readings
         self.failure = self.failure or reply.error
         if reply.items:
             self.buffer.extend(((item, self.origin(link, call)), link) for item in reply.items)
@@ -222,6 +222,7 @@ class FedRounds(Rounds):
             if not self.over and len(self.asked) < len(self.links):
                 answer = self.ups[0].poll()
                 if type(answer) is tuple:
+                    self.seen += 1
                     self.issue(self.links[len(self.asked)], feed=answer)
                     self.asked.append(self.links[len(self.asked)])
                     answer = SKIP
@@ -323,6 +324,7 @@ class FedStream(Gather):
         if free or self.dropping:
             answer = self.ups[0].poll()
             if type(answer) is tuple:
+                self.seen += 1
                 self.outbox.append(answer)
                 answer = SKIP
             if len(self.outbox) > self.room:

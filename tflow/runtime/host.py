@@ -13,7 +13,7 @@ from tflow.errors import OperatorError, TflowError
 from tflow.runtime.answers import DONE, SKIP
 from tflow.runtime.build import build
 from tflow.runtime.cell import Cell, Site
-from tflow.runtime.cells import Inbox
+from tflow.runtime.cells import Inbox, bound
 from tflow.runtime.stats import Reading
 from tflow.types import Shard
 
@@ -111,7 +111,7 @@ class Host:
 
     def _call(self, method: Callable[..., object], *args: object) -> object:
         try:
-            return method(self.actor, *args)
+            return bound(method, self.actor)(*args)
         except Exception as error:
             name = getattr(method, "__qualname__", repr(method))
             raise OperatorError(name, item=0, cause=error, shard=self.place) from error

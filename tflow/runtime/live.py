@@ -9,30 +9,16 @@ from typing import Generic, cast
 
 from tflow.combinators import check, nodes
 from tflow.combinators.actors import Actors
+from tflow.combinators.validate import actors_of
 from tflow.errors import PlanError
 from tflow.runtime.answers import WAITING, Answer, Ready
 from tflow.runtime.base import Call, LivePool, LiveShard
 from tflow.runtime.cell import Cell, Site, runs
+from tflow.runtime.chain import own_copy
 from tflow.runtime.driver import Driver
-from tflow.types import NOWHERE, LiveOp, Op, Provenance, StatefulLiveOp, V, W
+from tflow.types import NOWHERE, AnyOp, LiveOp, Provenance, StatefulLiveOp, V, W
 
 Event = tuple[LiveShard, Callable[..., object], object]
-
-
-def actors_of(op: Op[object, object, object]) -> list[Actors[object]]:
-    """The actors that an operator names in its fields, also inside tuples, lists and dicts."""
-    names: list[str] = list(getattr(op, "__dataclass_fields__", ()) or getattr(op, "__dict__", ()))
-    return list(_actors_in([getattr(op, name) for name in names]))
-
-
-def _actors_in(value: object) -> Iterator[Actors[object]]:
-    if isinstance(value, Actors):
-        yield value
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _actors_in(item)
-    elif isinstance(value, dict):
-        yield from _actors_in(list(value.values()))
 
 
 class LiveHandles(Generic[W]):
@@ -45,8 +31,12 @@ class LiveHandles(Generic[W]):
     def __len__(self) -> int:
         return len(self.pool.shards)
 
-    def send(self, shard: int, method: Callable[[W, V], object], value: V, /) -> None:
+    def send(self, method: Callable[[W, V], object], value: V, /, *, shard: int | None = None) -> None:
         check.function("send", method)
+        if shard is None:
+            if len(self) > 1:
+                raise PlanError(f"send: {self.pool.name} has {len(self)} actors; say which with shard=.")
+            shard = 0
         self.outbox.append((self._shard("send", shard), method, value))
 
     def update(
@@ -79,7 +69,7 @@ class LiveHandles(Generic[W]):
 class LiveView:
     """What a live operator may reach: the actors that it names, and where its item comes from."""
 
-    def __init__(self, op: Op[object, object, object], driver: Driver) -> None:
+    def __init__(self, op: AnyOp, driver: Driver) -> None:
         self.name = type(op).__name__
         self.provenance: Provenance = NOWHERE
         self.outbox: deque[Event] = deque()
@@ -109,8 +99,9 @@ class Live(Cell):
     def __init__(self, node: nodes.ForEach, ups: tuple[Cell, ...], site: Site) -> None:
         assert isinstance(site, Driver)
         assert isinstance(node.op, (LiveOp, StatefulLiveOp))
+        self.op = own_copy(node.op)
         self.live = LiveView(node.op, site)
-        self.state = node.op.init() if isinstance(node.op, StatefulLiveOp) else None
+        self.state = self.op.init() if isinstance(self.op, StatefulLiveOp) else None
         self.held: Ready | None = None
         """Waits until everything that was sent for it has left."""
         super().__init__(node, ups, site)
@@ -132,7 +123,7 @@ class Live(Cell):
                 yield answer
 
     def apply(self, value: object) -> object:
-        op = self.node.op
+        op = self.op
         start = perf_counter_ns()
         try:
             if isinstance(op, StatefulLiveOp):

@@ -69,7 +69,7 @@ class RunStats:
         raise KeyError(f"no operator {operator!r}; there are {[stats.operator for stats in self.operators]}")
 
     def __str__(self) -> str:
-        rows = [("", "operator", "where", "in", "out", "queued", "busy s")]
+        rows = [("", "operator", "where", "seen", "shown", "queued", "busy s")]
         rows += [
             (str(s.position), s.operator, s.where, str(s.seen), str(s.shown), str(s.queued), f"{s.busy_s:.3f}")
             for s in self.operators

@@ -42,9 +42,9 @@ def placement(shards: ParIter[Rollout], stream: Iter[Rollout, Sync]) -> None:
     stream.for_each(ComputeGradients())  # ERR runs inside an actor
     shards.par_for_each(ComputeGradients()).par_for_each(ApplyGradients(workers))  # ERR runs on the driver
     shards.par_for_each(OnPolicyStep())  # ERR runs on the driver
-    shards.par_for_each(LearnerStep())  # ERR runs inside a learner
-    stream.for_each(LearnerStep())  # ERR runs inside a learner
-    stream.call(learner, ComputeGradients())  # ERR runs inside a rollout actor
+    stream.for_each(LearnerStep())  # ERR runs inside an actor
+    stream.call(learner, ComputeGradients())  # ERR works beside a Worker, not a Learner
+    stream.hand_off(learner, ComputeGradients())  # ERR works beside a Worker, not a Learner
     stream.hand_off(learner, OnPolicyStep())  # ERR runs on the driver
     stream.call(workers, LearnerStep())  # ERR needs a single actor
 
@@ -87,6 +87,7 @@ def arguments(stream: Iter[int], shards: ParIter[int]) -> None:
     stream.hand_off(learner, Length(), on_full="explode")  # ERR unknown choice, and an int is no Rollout
     Union(stream, stream, mode="both")  # ERR unknown choice
     shards.gather_async(2)  # ERR in_flight is a keyword
+    stream.filter(lambda x, y: True)  # ERR takes one item
     shards.select_shards("0")  # ERR shards are numbers
     from_range("3")  # ERR not a number
     par_from_items(3)  # ERR not iterable
@@ -119,5 +120,5 @@ class WrongStep(Stateful[int, str, float]):
 
 def messages(live: Live) -> None:
     live[workers].update(Worker.set_weights, "heavy")  # ERR weights are numbers
-    live[workers].send(0, len, 1)  # ERR not a method of a worker
+    live[workers].send(len, 1, shard=0)  # ERR not a method of a worker
     live[Worker].advance()  # ERR a class is not actors

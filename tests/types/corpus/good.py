@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import count
 from typing import Never
 
-from typing_extensions import assert_type
+from typing_extensions import TypeGuard, TypeIs, assert_type
 from world import (
     ApplyGradients,
     ComputeGradients,
@@ -17,6 +17,7 @@ from world import (
     LearnerStep,
     Length,
     LongRollout,
+    LongWorker,
     Metrics,
     OffPolicyStep,
     OnPolicyStep,
@@ -63,6 +64,23 @@ def add(total: int, rollout: Rollout) -> int:
     return total + 1
 
 
+def maybe(rollout: Rollout) -> int | None:
+    return 1
+
+
+def is_number(value: int | None) -> TypeGuard[int]:
+    return value is not None
+
+
+def is_int(value: int | None) -> TypeIs[int]:
+    return value is not None
+
+
+def on_the_learner(stream: Iter[Rollout, Sync], any_worker: Actor[LongWorker]) -> None:
+    """An operator for a base class works beside its subclasses."""
+    assert_type(stream.call(any_worker, ComputeGradients()), Iter[Gradients, Sync])
+
+
 def sources(letters: tuple[str, ...]) -> None:
     assert_type(from_items([1, 2]), Iter[int, Sync])
     assert_type(from_items(letters), Iter[str, Sync])
@@ -99,6 +117,9 @@ def transforms(stream: Iter[Rollout, Sync]) -> None:
     assert_type(stream.for_each(Count()), Iter[int, Sync])
     assert_type(stream.tap(print), Iter[Rollout, Sync])
     assert_type(stream.filter(lambda rollout: True), Iter[Rollout, Sync])
+    assert_type(stream.map(maybe).filter(is_number), Iter[int, Sync])
+    assert_type(stream.map(maybe).filter(is_int), Iter[int, Sync])
+    assert_type(stream.map(length).filter(lambda number: number), Iter[int, Sync])
     assert_type(stream.flat_map(lambda rollout: [1, 2]), Iter[int, Sync])
     assert_type(stream.batch(3), Iter[list[Rollout], Sync])
     assert_type(stream.batch(3).flatten(), Iter[Rollout, Sync])
@@ -123,6 +144,7 @@ def parallel_transforms(stream: ParIter[Rollout]) -> None:
     assert_type(stream.par_for_each(CountOnActor()), ParIter[int])
     assert_type(stream.par_tap(print), ParIter[Rollout])
     assert_type(stream.par_filter(lambda rollout: True), ParIter[Rollout])
+    assert_type(stream.par_map(maybe).par_filter(is_number), ParIter[int])
     assert_type(stream.par_flat_map(lambda rollout: [1]), ParIter[int])
     assert_type(stream.par_batch(2), ParIter[list[Rollout]])
     assert_type(stream.par_batch(2).par_flatten(), ParIter[Rollout])

@@ -13,7 +13,6 @@ from tflow import (
     Live,
     LiveOp,
     OnActor,
-    OnLearner,
     Plan,
     Shard,
     Stateful,
@@ -50,6 +49,9 @@ class Worker:
 
     def set_weights(self, weights: list[float]) -> None:
         self.weights = weights
+
+
+class LongWorker(Worker): ...
 
 
 class Learner:
@@ -95,7 +97,7 @@ class OffPolicyStep(Stateless[Rollout, TrainStats, Async]):
         return TrainStats()
 
 
-class LearnerStep(ActorOp[Learner, Rollout, TrainStats, OnLearner]):
+class LearnerStep(ActorOp[Learner, Rollout, TrainStats]):
     """Only in an actor that is handed items."""
 
     def apply(self, actor: Learner, item: Rollout, /) -> TrainStats:
@@ -126,7 +128,7 @@ class Count(Stateful[object, int, int]):
         return state + 1, state + 1
 
 
-class CountOnActor(StatefulActorOp[Worker, Rollout, int, int, OnActor]):
+class CountOnActor(StatefulActorOp[Worker, Rollout, int, int]):
     """Has state, beside its actor."""
 
     def init(self) -> int:
