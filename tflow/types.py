@@ -250,10 +250,9 @@ class Provenance(NamedTuple):
         distinct = {id(part): part for part in parts}
         if len(distinct) == 1:
             return next(iter(distinct.values()))
-        versions: dict[str, int] = {}
-        for part in distinct.values():
-            for policy, version in part.versions.items():
-                versions[policy] = min(version, versions.get(policy, version))
+        made = [part.versions for part in distinct.values() if part.sources]  # those of the driver have no weights
+        policies = dict.fromkeys(policy for versions in made for policy in versions)
+        versions = {policy: min(each.get(policy, 0) for each in made) for policy in policies}
         return Provenance(frozenset().union(*(part.sources for part in distinct.values())), versions)
 
 

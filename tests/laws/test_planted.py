@@ -19,7 +19,6 @@ from tests.laws import test_gather, test_merge_and_split, test_runs, test_transf
 from tflow.combinators import create, graph, nodes
 from tflow.runtime import base, cells, chain, executor, gather, host, joints, live
 from tflow.runtime.answers import DONE, SKIP, WAITING, Answer, Blocked, Ready
-from tflow.runtime.base import Call
 from tflow.runtime.cell import CELLS
 from tflow.types import NOWHERE, Provenance
 
@@ -448,8 +447,8 @@ def provenance_that_a_zip_forgets(patch: pytest.MonkeyPatch) -> None:
 
 @breaks(test_runs.test_items_carry_the_weight_version_of_their_call)
 def the_version_of_now_instead_of_the_call(patch: pytest.MonkeyPatch) -> None:
-    def origin(self: gather.Gather, link: gather.Link, call: Call) -> Provenance:
-        return Provenance(frozenset(), {"default": link.shard.pool.versions.get("default", 0) + 1})
+    def origin(self: gather.Gather, shard: base.LiveShard, call: base.Call) -> Provenance:
+        return Provenance(frozenset(), {"default": shard.pool.versions.get("default", 0) + 1})
 
     patch.setattr(gather.Gather, "origin", origin)
 
@@ -468,8 +467,8 @@ def an_error_that_blames_the_neighbour(patch: pytest.MonkeyPatch) -> None:
 def an_error_that_eats_what_was_done_before(patch: pytest.MonkeyPatch) -> None:
     answer = host.Host._answer
 
-    def eats(self: host.Host, cell: Any, site: Any, request: host.Request) -> host.Reply:  # Any: handed through
-        reply = answer(self, cell, site, request)
+    def eats(self: host.Host, *args: Any) -> host.Reply:  # Any: handed through
+        reply = answer(self, *args)
         return reply._replace(items=[]) if reply.error else reply
 
     patch.setattr(host.Host, "_answer", eats)

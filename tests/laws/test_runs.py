@@ -43,6 +43,7 @@ from tflow import (
     from_range,
     par_from_items,
 )
+from tflow.types import NOWHERE
 
 
 class Count(Stateful[Sample, int, int]):
@@ -206,8 +207,8 @@ def test_items_carry_the_weight_version_of_their_call(runtime: str, num: int, up
 
 def test_uniting_takes_the_oldest_version_and_every_source() -> None:
     a, b = Source("w", 0, 0, 1), Source("w", 1, 0, 1)
-    united = Provenance.unite([Provenance(frozenset([a]), {"x": 3, "y": 1}), Provenance(frozenset([b]), {"x": 2})])
-    assert united == Provenance(frozenset([a, b]), {"x": 2, "y": 1})
+    parts = [Provenance(frozenset([a]), {"x": 3, "y": 1}), Provenance(frozenset([b]), {"x": 2}), NOWHERE]
+    assert Provenance.unite(parts) == Provenance(frozenset([a, b]), {"x": 2, "y": 0}), "never updated is version 0"
 
 
 @over_runtimes

@@ -26,7 +26,16 @@ def lines_of(output: str, pattern: str) -> Rejected:
 
 
 def mypy(*files: str) -> Rejected:
-    output = run("mypy", "--strict", "--no-error-summary", "--hide-error-context", "--config-file=", "--no-incremental", *files)
+    output = run(
+        "mypy",
+        "--strict",
+        "--no-error-summary",
+        "--hide-error-context",
+        "--config-file=",
+        "--no-incremental",
+        "--explicit-package-bases",
+        *files,
+    )
     return lines_of(output, r"^([\w./]+):(\d+): error:")
 
 

@@ -6,6 +6,7 @@ Two equal descriptions are two sets of actors: they are told apart as objects, n
 from __future__ import annotations
 
 import inspect
+import typing
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic
@@ -44,9 +45,9 @@ class Actors(Generic[W_co]):
             return self.make
         try:
             made = inspect.get_annotations(self.make, eval_str=True).get("return")
-        except (TypeError, NameError):
+        except Exception:  # an annotation can be any expression, and is evaluated here
             return None
-        return made if inspect.isclass(made) else None
+        return made if inspect.isclass(made) and made is not typing.Any else None
 
 
 class Actor(Actors[W_co]):

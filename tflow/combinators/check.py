@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import numbers
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
@@ -20,7 +21,7 @@ MOST_BRANCHES = 1_000
 
 def whole(where: str, name: str, value: int, *, least: int, most: int | None = None, hint: str = "") -> int:
     """A whole number that is at least ``least`` and at most ``most``."""
-    if isinstance(value, bool) or not isinstance(value, int):
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise PlanError(f"{where}: {name} must be a whole number, got {value!r}.")
     if value < least:
         raise PlanError(f"{where}: {name} must be at least {least}, got {value}.{f' {hint}' if hint else ''}")
@@ -31,7 +32,7 @@ def whole(where: str, name: str, value: int, *, least: int, most: int | None = N
 
 def positive(where: str, name: str, value: float) -> float:
     """A finite number above zero."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise PlanError(f"{where}: {name} must be a number, got {value!r}.")
     if not 0 < value < float("inf"):
         raise PlanError(f"{where}: {name} must be finite and above 0, got {value}.")

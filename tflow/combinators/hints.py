@@ -7,8 +7,10 @@ checker saw.
 
 from __future__ import annotations
 
+import collections
 import inspect
 import typing
+from collections import abc
 from collections.abc import Iterable, Mapping
 from types import UnionType
 from typing import TypeVar, get_args, get_origin, get_type_hints
@@ -23,6 +25,8 @@ class _Unknown:
 
 
 UNKNOWN = _Unknown()
+UNIONS = (typing.Union, UnionType)
+CONTAINERS = {list, set, frozenset, collections.deque, abc.Iterable, abc.Iterator, abc.Generator, abc.Sequence, abc.Collection}
 Hint = object
 Signature = tuple[Hint, Hint, Hint]
 
@@ -33,11 +37,13 @@ def show(hint: Hint) -> str:
         return "?"
     if hint is None or hint is type(None):
         return "None"
+    if get_origin(hint) is typing.Annotated:
+        return show(get_args(hint)[0])
     if isinstance(hint, str):
         return hint
     args = get_args(hint)
     origin = get_origin(hint)
-    if origin in (typing.Union, UnionType):
+    if origin in UNIONS:
         return " | ".join(show(arg) for arg in args)
     if origin is typing.Literal:
         return f"Literal[{', '.join(map(repr, args))}]"
@@ -61,7 +67,7 @@ def base_arguments(cls: type, base: type) -> tuple[Hint, ...]:
     """The type arguments with which ``cls`` derives from the generic ``base``."""
     if cls is base:
         return tuple(getattr(cls, "__parameters__", ()))
-    for parent in getattr(cls, "__orig_bases__", cls.__bases__):
+    for parent in cls.__dict__.get("__orig_bases__", cls.__bases__):
         origin = get_origin(parent) or parent
         if inspect.isclass(origin) and issubclass(origin, base):
             parameters = getattr(origin, "__parameters__", ())
@@ -88,7 +94,7 @@ def generic(origin: object, *args: Hint) -> Hint:
     if any(arg is UNKNOWN for arg in args) and origin not in (list, tuple):
         return UNKNOWN
     try:
-        if origin in (typing.Union, UnionType):
+        if origin in UNIONS:
             return typing.Union[args]  # noqa: UP007  # the members are only known now
         return origin[args if len(args) > 1 else args[0]]  # type: ignore[index]  # a generic class
     except TypeError:
@@ -96,13 +102,18 @@ def generic(origin: object, *args: Hint) -> Hint:
 
 
 def solve(pattern: Hint, actual: Hint, known: dict[object, Hint]) -> None:
-    """Learn type variables of ``pattern`` by laying it over ``actual``."""
+    """Learn type variables of ``pattern`` by laying it over ``actual``, where the two have the same shape."""
     if isinstance(pattern, TypeVar):
         if actual is not UNKNOWN:
             known.setdefault(pattern, actual)
-        return
-    for inner, found in zip(get_args(pattern), get_args(actual), strict=False):
-        solve(inner, found, known)
+    elif get_origin(pattern) in UNIONS:
+        rest = [arg for arg in get_args(actual) or (actual,) if arg not in get_args(pattern)]
+        variables = [arg for arg in get_args(pattern) if isinstance(arg, TypeVar)]
+        if len(variables) == 1 and rest and get_origin(actual) in (*UNIONS, None):
+            solve(variables[0], generic(typing.Union, *rest), known)
+    elif get_origin(pattern) is get_origin(actual) or {get_origin(pattern), get_origin(actual)} <= CONTAINERS:
+        for inner, found in zip(get_args(pattern), get_args(actual), strict=False):
+            solve(inner, found, known)
 
 
 def accepts(wanted: Hint, given: Hint) -> bool:
@@ -112,9 +123,11 @@ def accepts(wanted: Hint, given: Hint) -> bool:
     for hint in (wanted, given):
         if hint is UNKNOWN or hint is typing.Any or isinstance(hint, (TypeVar, str)):
             return True
-    if get_origin(given) in (typing.Union, UnionType):
+        if get_origin(hint) is typing.Annotated:
+            return accepts(*(get_args(each)[0] if get_origin(each) is typing.Annotated else each for each in (wanted, given)))
+    if get_origin(given) in UNIONS:
         return all(accepts(wanted, arg) for arg in get_args(given))
-    if get_origin(wanted) in (typing.Union, UnionType):
+    if get_origin(wanted) in UNIONS:
         return any(accepts(arg, given) for arg in get_args(wanted))
     want, have = get_origin(wanted) or wanted, get_origin(given) or given
     if not (inspect.isclass(want) and inspect.isclass(have)) or getattr(want, "_is_protocol", False):
@@ -133,14 +146,16 @@ def result_of(fn: object) -> Hint:
         return fn
     try:
         return get_type_hints(fn).get("return", UNKNOWN)
-    except (TypeError, NameError):
+    except Exception:  # an annotation can be any expression, and is evaluated here
         return UNKNOWN
 
 
 def member(hint: Hint) -> Hint:
-    """The element of an iterable type."""
+    """The element of an iterable type; only of those whose first argument is sure to be just that."""
     args = get_args(hint)
-    return args[0] if args else UNKNOWN
+    if get_origin(hint) is tuple and args:
+        return _common(arg for arg in args if arg is not Ellipsis)
+    return args[0] if args and get_origin(hint) in CONTAINERS else UNKNOWN
 
 
 def of_values(values: object) -> Hint:
@@ -150,6 +165,8 @@ def of_values(values: object) -> Hint:
     if not isinstance(values, (list, tuple)) or not values:
         return UNKNOWN
     kinds = dict.fromkeys(type(value) for value in values[:64])
+    if any(kind.__module__ == "numpy" for kind in kinds):
+        return UNKNOWN  # its scalars pass for numbers
     return generic(typing.Union, *kinds) if len(kinds) > 1 else next(iter(kinds))
 
 
@@ -158,14 +175,12 @@ def element(node: nodes.Node, inputs: tuple[Hint, ...]) -> Hint:
     match node:
         case nodes.FromItems(items=items):
             return member(result_of(items)) if callable(items) else of_values(items)
-        case nodes.FromActors(pull=pull, of=of):
-            return getattr(of.make, "element", None) or result_of(pull)
-        case nodes.Map(fn=fn):
+        case nodes.FromActors(pull=pull, of=of, opens=opens):
+            return getattr(of.make, "element", UNKNOWN) if opens else result_of(pull)
+        case nodes.Map(fn=fn) | nodes.Scan(fn=fn):
             return result_of(fn)
         case nodes.FlatMap(fn=fn):
             return member(result_of(fn))
-        case nodes.Scan(initial=initial):
-            return type(initial)
         case nodes.ForEach(op=op) | nodes.CallActor(op=op):
             return _operator_result(op, inputs[0])
         case nodes.Batch() | nodes.GatherSync(rounds=True):

@@ -55,6 +55,8 @@ class Node:
     """Why it may decide differently in another run; empty if it cannot."""
     always_sync: ClassVar[bool | None] = None
     """None: it is synchronous if its inputs are."""
+    holds_back: ClassVar[bool] = False
+    """True if, inside an actor, items of an earlier call may wait in it for a later one: then they are not fresh."""
 
     @property
     def inputs(self) -> tuple[Node, ...]:
@@ -69,7 +71,14 @@ class Node:
     @cached_property
     def sync(self) -> bool:
         """True if an update made between two items reaches all that follow."""
-        return all(node.sync for node in self.inputs) if self.always_sync is None else self.always_sync
+        if self.always_sync is not None:
+            return self.always_sync
+        return all(node.sync for node in self.inputs) and not (self.parallel and self.holds_back)
+
+    @cached_property
+    def deterministic(self) -> bool:
+        """True if no decision up to here depends on completion order or on the clock."""
+        return not self.unpredictable and all(node.deterministic for node in self.inputs)
 
     @property
     def what(self) -> str:
@@ -149,6 +158,7 @@ class Scatter(ParSource):
     """Driver items dealt to fresh actors, one item per call."""
 
     up: Node
+    always_sync: ClassVar[bool | None] = False
 
     @property
     def inputs(self) -> tuple[Node, ...]:
@@ -195,6 +205,7 @@ class Tap(Unary):
 class FlatMap(Unary):
     fn: Function
     shape: ClassVar[str] = "flat_map({fn})"
+    holds_back: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,6 +230,7 @@ class Batch(Unary):
 @dataclass(frozen=True, eq=False)
 class Flatten(Unary):
     shape: ClassVar[str] = "flatten()"
+    holds_back: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -277,7 +289,11 @@ class Gathering(Unary):
 class GatherSync(Gathering):
     rounds: bool
     limits: ClassVar[str] = "one call per shard and round"
-    always_sync: ClassVar[bool | None] = True
+
+    @cached_property
+    def sync(self) -> bool:
+        """A barrier, except over shards that are fed: the driver has pulled their items ahead of time."""
+        return self.up.sync
 
     @property
     def what(self) -> str:
@@ -325,11 +341,15 @@ class Zip(Node):
     left: Node
     right: Node
     shape: ClassVar[str] = "zip()"
-    always_sync: ClassVar[bool | None] = False
 
     @property
     def inputs(self) -> tuple[Node, ...]:
         return (self.left, self.right)
+
+    @cached_property
+    def sync(self) -> bool:
+        """Inside an actor both sides are read in one call; on the driver one side waits for the other."""
+        return self.parallel and self.left.sync and self.right.sync
 
 
 @dataclass(frozen=True, eq=False)
@@ -386,19 +406,3 @@ class Branch(Node):
     @property
     def inputs(self) -> tuple[Node, ...]:
         return (self.split,)
-
-
-# --------------------------------------------------------------------------- what stands for an input inside an actor
-
-
-@dataclass(frozen=True, eq=False)
-class Pulled(Node):
-    """Inside an actor: what ``FromActors`` is there."""
-
-    pull: Function
-    opens: bool
-
-
-@dataclass(frozen=True, eq=False)
-class Fed(Node):
-    """Inside an actor: items that the driver sends along with the call."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Generic
 
-from tflow.combinators import graph, nodes
+from tflow.combinators import nodes
 from tflow.types import T
 
 if TYPE_CHECKING:
@@ -21,6 +21,11 @@ class Described:
 
     def __init__(self, node: nodes.Node) -> None:
         object.__setattr__(self, "node", node)
+        # Asked now, while the answers of the inputs are known: asking a long plan at its end would recurse through all of it.
+        _ = node.parallel, node.sync, node.deterministic
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _restore, (type(self), self.node)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"{type(self).__name__} is immutable: cannot set {name!r}.")
@@ -44,6 +49,12 @@ class Described:
         return fingerprint(self.node)
 
 
+def _restore(kind: type[Described], node: nodes.Node) -> Described:
+    made = kind.__new__(kind)
+    Described.__init__(made, node)
+    return made
+
+
 class Runnable(Described, Generic[T]):
     """Something that ends on the driver, so it can be run."""
 
@@ -52,7 +63,7 @@ class Runnable(Described, Generic[T]):
     @property
     def deterministic(self) -> bool:
         """True if no decision depends on completion order or on the clock: one sequence on every runtime."""
-        return not any(node.unpredictable for node in graph.walk(self.node))
+        return self.node.deterministic
 
     def validate(self) -> None:
         """Raise ``PlanError`` if the plan cannot be run. ``run`` does this first."""

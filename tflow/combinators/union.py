@@ -29,7 +29,8 @@ Mode = nodes.Mode | None
 
 
 class Union(Iter[T]):
-    """Merge driver streams. Without ``mode``: round robin if weights are given or every input is synchronous, else async.
+    """Merge driver streams. Without ``mode``: round robin if weights are given or no input depends on
+    timing, else async.
 
     Law: multiset sum, order kept per input; an ended input leaves and loses nothing. *Round robin* counts turns: while no input
     blocks or ends, every prefix is within one turn of the shares, with blocking within two. *Async*: an input that stays
@@ -69,7 +70,7 @@ class Union(Iter[T]):
             check.instance("Union", "every input", stream, Iter, "a driver stream (gather a parallel one first)")
         shares = None if weights is None else _shares(weights, len(streams))
         if mode is None:
-            mode = "round_robin" if shares or all(stream.node.sync for stream in streams) else "async"
+            mode = "round_robin" if shares or all(stream.node.deterministic for stream in streams) else "async"
         check.one_of("Union", "mode", mode, ("round_robin", "async"))
         if mode == "async" and shares:
             raise PlanError('Union: weights need turns to share out; drop mode="async" or drop weights=.')

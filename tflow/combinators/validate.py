@@ -5,11 +5,12 @@ from __future__ import annotations
 import inspect
 import typing
 from collections.abc import Iterator
+from dataclasses import is_dataclass
 
 from tflow.combinators import graph, hints, nodes
 from tflow.combinators.actors import Actors
 from tflow.errors import PlanError
-from tflow.types import ActorOp, AnyOp, Async, OnActor, StatefulActorOp, Sync
+from tflow.types import ActorOp, AnyOp, Async, LiveOp, OnActor, StatefulActorOp, StatefulLiveOp, Sync
 
 
 def validate(sink: nodes.Node) -> None:
@@ -68,6 +69,9 @@ def _operator_fits(node: nodes.ForEach | nodes.CallActor, up: nodes.Node, given:
     name = type(node.op).__name__
     if len(signature) == 3:
         wanted, _, required = signature
+        if isinstance(required, typing.TypeVar):  # the class says nothing of it, but its kind does
+            required = OnActor if isinstance(node.op, (ActorOp, StatefulActorOp)) else required
+            required = Async if isinstance(node.op, (LiveOp, StatefulLiveOp)) else required
         if not hints.accepts(wanted, given):
             raise PlanError(
                 f'Ill-typed plan: "{name}" consumes {hints.show(wanted)}, but "{up.what}" before it yields {hints.show(given)}.'
@@ -114,15 +118,19 @@ def actor_class_of(op: AnyOp) -> type | None:
     for base in (ActorOp, StatefulActorOp):
         if isinstance(op, base):
             wanted = hints.base_arguments(type(op), base)[:1]
-            if wanted and inspect.isclass(wanted[0]) and not getattr(wanted[0], "_is_protocol", False):
+            if wanted and inspect.isclass(wanted[0]) and not getattr(wanted[0], "_is_protocol", wanted[0] is typing.Any):
                 return wanted[0]
     return None
 
 
 def actors_of(op: AnyOp) -> list[Actors[object]]:
-    """The actors that an operator names in its fields, also inside tuples, lists and dicts."""
-    names: list[str] = list(getattr(op, "__dataclass_fields__", ()) or getattr(op, "__dict__", ()))
-    return list(_actors_in([getattr(op, name) for name in names]))
+    """The actors that an operator names in its fields, also inside tuples, lists, dicts and dataclasses."""
+    return list(_actors_in(_fields_of(op)))
+
+
+def _fields_of(value: object) -> list[object]:
+    slots = [name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ()) if isinstance(name, str)]
+    return [*getattr(value, "__dict__", {}).values(), *(getattr(value, name) for name in slots if hasattr(value, name))]
 
 
 def _actors_in(value: object) -> Iterator[Actors[object]]:
@@ -133,6 +141,8 @@ def _actors_in(value: object) -> Iterator[Actors[object]]:
             yield from _actors_in(item)
     elif isinstance(value, dict):
         yield from _actors_in(list(value.values()))
+    elif is_dataclass(value) and not isinstance(value, type):
+        yield from _actors_in(_fields_of(value))
 
 
 def actors_in(sink: nodes.Node) -> list[Actors[object]]:

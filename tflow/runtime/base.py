@@ -50,9 +50,10 @@ class Call:
         """Per policy, the version of the weights that the actor has when it runs this call."""
         self.tag: object = None
         """For the owner's use."""
-        self.done = False
         self.reply: object = None
         self.error: TflowError | None = None
+        self.done = False
+        """The run that issued it has seen the reply or the error."""
 
 
 class LiveShard:
@@ -63,22 +64,30 @@ class LiveShard:
         self.index = index
         self.incarnation = 0
         self.handle = handle
-        self.state: dict[str, tuple[Callable[..., object], object]] = {}
-        """Waits for the next call, which takes it along. The latest per method wins."""
+        self.state: State = {}
+        """Waits for the next call, which takes it along. The latest per policy and method wins."""
         self.held: Mapping[str, int] = {}
+        """Per policy, the version that the actor has once it has taken the state in."""
+        self.sequence = 0
+        """How many items have come from it."""
 
     @property
     def place(self) -> str:
         return f"{self.pool.name}[{self.index}]"
 
     def put_state(self, method: Callable[..., object], value: object, policy: str, version: int) -> None:
-        """Replace what waits; the versions change with the next call."""
-        self.state[getattr(method, "__qualname__", repr(method))] = (method, value)
+        """Replace what waits for this policy and method."""
+        self.state.pop((policy, method), None)  # so that the latest comes last
+        self.state[policy, method] = value
         self.held = {**self.held, policy: version}
 
     def take_state(self) -> State:
         state, self.state = self.state, {}
         return state
+
+    def give_back(self, state: State) -> None:
+        """A call that took the state along will never run: it waits again, unless there is something newer."""
+        self.state = {**state, **self.state}
 
 
 class LivePool:
@@ -119,8 +128,8 @@ class Runtime(ABC):
         """Return when the mailbox has a finished call. ``timeout=0`` only looks."""
 
     @abstractmethod
-    def abandon(self, mailbox: Mailbox) -> None:
-        """Nobody wants these calls any more; those that have not started need not."""
+    def abandon(self, mailbox: Mailbox) -> list[Call]:
+        """Nobody wants these calls any more. Returns those that will never run."""
 
     @abstractmethod
     def stop(self, handle: object) -> None:
@@ -137,7 +146,7 @@ class Runtime(ABC):
     # ------------------------------------------------------------------- what all runtimes share
 
     def pool(self, actors: Actors[object], seed: int) -> LivePool:
-        """The live actors of a description, made at the first call."""
+        """The live actors of a description, made at the first call; ``seed`` is that of the description."""
         if self.closed:
             raise RunClosed(f"This {type(self).__name__} is closed; open a new one.")
         if id(actors) not in self.pools:
@@ -145,7 +154,7 @@ class Runtime(ABC):
             name = next(n for n in _numbered(actors.name) if n not in taken)
             pool = LivePool(actors, name)
             for index in range(actors.num):
-                pool.shards.append(self._spawn(pool, index, derive(seed, len(self.pools), index, 0)))
+                pool.shards.append(self._spawn(pool, index, derive(seed, index, 0)))
             self.pools[id(actors)] = pool
         return self.pools[id(actors)]
 

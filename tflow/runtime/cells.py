@@ -13,6 +13,7 @@ from tflow.errors import TflowError
 from tflow.runtime.answers import DONE, SKIP, WAITING, Answer, Ready
 from tflow.runtime.cell import Cell, Site, runs
 from tflow.runtime.chain import Source
+from tflow.runtime.program import Fed, Pulled
 from tflow.types import NOWHERE, Provenance
 
 
@@ -38,11 +39,11 @@ def _again_and_again(values: Iterable[object]) -> Iterator[object]:
             yield value
 
 
-@runs(nodes.Pulled)
+@runs(Pulled)
 class Pull(Source):
     """The source of a shard: calls on its actor."""
 
-    node: nodes.Pulled
+    node: Pulled
 
     def open(self) -> Iterator[object]:
         pull = bound(self.node.pull, self.site.actor)
@@ -68,12 +69,12 @@ def _calls(pull: Callable[..., object]) -> Iterator[object]:
         yield value
 
 
-@runs(nodes.Fed)
+@runs(Fed)
 class Inbox(Cell):
     """The source of a shard that the driver feeds. Waits when it has run out and more may come."""
 
     def __init__(self, node: nodes.Node, ups: tuple[Cell, ...], site: Site) -> None:
-        self.waiting: list[object] = []
+        self.waiting: list[Ready] = []
         self.complete = False
         super().__init__(node, ups, site)
 
@@ -82,7 +83,7 @@ class Inbox(Cell):
             if self.waiting:
                 self.seen += 1
                 self.shown += 1
-                yield self.waiting.pop(0), NOWHERE
+                yield self.waiting.pop(0)
             else:
                 yield DONE if self.complete else WAITING
 

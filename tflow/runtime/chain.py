@@ -83,6 +83,14 @@ def own_copy(op: AnyOp) -> AnyOp:
     return copy.deepcopy(op, {id(actors): actors for actors in actors_of(op)})
 
 
+def first_state(site: Site, node: nodes.Node, init: Callable[[], object]) -> object:
+    """The state before the first item."""
+    try:
+        return init()
+    except Exception as error:
+        raise site.blame(node, 0, error) from error
+
+
 class Source(Cell):
     """Where a stream begins: a Python iterator. It is read by the chain after it, in one loop with the chain's operators."""
 
@@ -103,6 +111,14 @@ class Source(Cell):
     def answers(self) -> Iterator[Answer]:
         raise NotImplementedError
         yield
+
+    def close(self) -> None:
+        """Let a user's generator run its ``finally``."""
+        if not self.closed:
+            super().close()
+            close = getattr(self.opened, "close", None)
+            if callable(close):
+                close()
 
     def read(self, reader: Chain) -> Answer:
         """Read one item against the clock."""
@@ -126,7 +142,7 @@ class Chain(Cell):
 
     def __init__(self, steps: list[Step], up: Cell, site: Site) -> None:
         self.steps = steps
-        self.states = [step.initial() if step.initial else None for step in steps]
+        self.states = [first_state(site, step.node, step.initial) if step.initial else None for step in steps]
         self.rejected = [0] * len(steps)
         self.busy = [0] * len(steps)
         self.quick = SAMPLE - 1

@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import cast
 
-from tflow.combinators import nodes
+from tflow.combinators import graph, nodes
 from tflow.combinators.actors import Actors
-from tflow.runtime.base import Call, LivePool, LiveShard, Mailbox, Owner, Runtime
+from tflow.combinators.validate import actors_in
+from tflow.errors import RunClosed
+from tflow.runtime.base import Call, LivePool, LiveShard, Mailbox, Owner, Runtime, derive
 from tflow.runtime.cell import Site
+from tflow.runtime.host import State
 from tflow.runtime.ledger import Books
 
 
 class Driver(Site):
     """The driver side of one run."""
 
-    def __init__(self, order: list[nodes.Node], runtime: Runtime, *, seed: int, fuse: bool) -> None:
+    def __init__(self, sink: nodes.Node, runtime: Runtime, *, seed: int, fuse: bool) -> None:
         super().__init__(shard=None, seed="driver")
         self.runtime = runtime
         self.run = runtime.new_run()
         self.run_seed = seed
         self.fuse = fuse
-        self.positions = {node: index for index, node in enumerate(order)}
+        self.positions = {node: index for index, node in enumerate(graph.walk(sink))}
+        named = dict.fromkeys(id(actors) for actors in actors_in(sink))
+        self.seats = {actors: seat for seat, actors in enumerate(named)}
+        """The place of each description in the plan; seeds depend on it, not on who is made first."""
         self.mailbox = Mailbox()
         self.books = Books()
         self.pools: list[LivePool] = []
@@ -31,14 +38,19 @@ class Driver(Site):
         return self.runtime.now()
 
     def live(self, actors: Actors[object]) -> LivePool:
-        """The live actors of a description."""
-        pool = self.runtime.pool(actors, self.run_seed)
+        """The live actors of a description that the plan names."""
+        pool = self.runtime.pool(actors, derive(self.run_seed, self.seats[id(actors)]))
         if pool not in self.pools:
             self.pools.append(pool)
         return pool
 
     def issue(self, shard: LiveShard, method: str, args: tuple[object, ...], owner: Owner) -> Call:
         """Call an actor. The state that waits for it rides along."""
+        if self.runtime.closed:
+            raise RunClosed(f"The {type(self.runtime).__name__} of this run is closed, and its actors with it.")
+        return self.submit(shard, method, args, owner)
+
+    def submit(self, shard: LiveShard, method: str, args: tuple[object, ...], owner: Owner) -> Call:
         call = Call(shard, method, (shard.take_state(), *args), self.mailbox, owner)
         self.books.issued += 1
         self.mailbox.in_flight[call] = None
@@ -54,18 +66,21 @@ class Driver(Site):
             if call in self.mailbox.in_flight:
                 del self.mailbox.in_flight[call]
                 self.books.answered += 1
+                call.done = True
                 call.owner.arrived(call)
 
     def abandon(self, calls: Iterable[Call]) -> None:
         """Nobody wants the answers of these calls."""
         for call in calls:
-            if self.mailbox.in_flight.pop(call, call) is None:
+            if call in self.mailbox.in_flight:
+                del self.mailbox.in_flight[call]
                 self.books.abandoned += 1
 
     def forget(self) -> None:
         """The run is over: leave nothing of it in the session."""
         self.abandon(list(self.mailbox.in_flight))
-        self.runtime.abandon(self.mailbox)
+        for call in self.runtime.abandon(self.mailbox):
+            call.shard.give_back(cast("State", call.args[0]))
         if not self.runtime.closed:
             for pool in self.pools:
                 for shard in pool.shards:

@@ -14,7 +14,7 @@ from tflow.combinators.describe import placement
 from tflow.combinators.runnable import Runnable
 from tflow.combinators.validate import actors_in
 from tflow.errors import Deadlock, PlanError, RunClosed
-from tflow.runtime import cells, joints, live  # noqa: F401  # they register their cells
+from tflow.runtime import cells, joints  # noqa: F401  # they register their cells
 from tflow.runtime.answers import DONE, SKIP, Answer, Blocked
 from tflow.runtime.base import Call, Runtime
 from tflow.runtime.build import build
@@ -23,6 +23,7 @@ from tflow.runtime.driver import Driver
 from tflow.runtime.gather import Gather
 from tflow.runtime.host import Reply
 from tflow.runtime.ledger import Ledger
+from tflow.runtime.live import Live
 from tflow.runtime.local import LocalRuntime
 from tflow.runtime.stats import OperatorStats, Reading, RunStats
 from tflow.types import NOWHERE, Provenance, T, U, W
@@ -51,7 +52,7 @@ class Run(Generic[T]):
         self._order = graph.walk(plan.node)
         self._own_session = runtime is None
         self._runtime = runtime if runtime is not None else LocalRuntime()
-        self._driver = Driver(self._order, self._runtime, seed=seed, fuse=fuse)
+        self._driver = Driver(plan.node, self._runtime, seed=seed, fuse=fuse)
         self._sink: Cell | None = None
         self._ended = False
         self._failure: BaseException | None = None
@@ -63,6 +64,9 @@ class Run(Generic[T]):
     # ------------------------------------------------------------------- items
 
     def __iter__(self) -> Iterator[T]:
+        if self._ended:
+            return
+        self._check_open()
         driver, shown_at = self._driver, self._driver.now()
         try:
             while not self._ended:
@@ -72,6 +76,8 @@ class Run(Generic[T]):
                         value, self._provenance = answer
                         shown_at = 0.0
                         yield cast("T", value)
+                        if self._closed:  # by the consumer, meanwhile
+                            return
                     elif answer is not SKIP:
                         self._rest(answer)
                         self._unwaited = 0
@@ -96,11 +102,13 @@ class Run(Generic[T]):
             return item
         raise StopIteration
 
-    def _started(self) -> Cell:
+    def _check_open(self) -> None:
         if self._failure is not None:
             raise RunClosed(f"This run failed earlier ({self._failure}); start a new one.") from self._failure
         if self._closed:
             raise RunClosed("This run is closed; start a new one with plan.run().")
+
+    def _started(self) -> Cell:
         if self._sink is None:
             self._sink = build(self.plan.node, self._driver, fuse=self._driver.fuse)
         return self._sink
@@ -109,7 +117,10 @@ class Run(Generic[T]):
         """The sink has no item: wait for what is in flight, end, or explain why nothing can ever happen."""
         driver = self._driver
         if answer is DONE:
-            while driver.mailbox.in_flight:  # messages that were sent are delivered
+            for cell in driver.cells:  # messages that were sent are delivered
+                while isinstance(cell, Live) and not cell.sent():
+                    driver.collect()
+            while driver.mailbox.in_flight:
                 driver.collect()
             self._ended = True
             self.close()
@@ -190,7 +201,7 @@ class Run(Generic[T]):
         pool = self._runtime.pools.get(id(actors)) if self._closed else self._driver.live(actors)
         if pool is None:
             raise RunClosed(f"This run is over and never made the actors {actors!r}.")
-        calls = [self._driver.issue(shard, "ask", (method,), question) for shard in pool.shards]
+        calls = [self._driver.submit(shard, "ask", (method,), question) for shard in pool.shards]
         while not all(call.done for call in calls):
             self._driver.collect()
         for call in calls:

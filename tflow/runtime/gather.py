@@ -12,11 +12,11 @@ from tflow.combinators import graph, nodes
 from tflow.errors import TflowError
 from tflow.runtime.answers import DONE, SKIP, WAITING, Answer, Ready
 from tflow.runtime.base import Call, LiveShard
-from tflow.runtime.build import localised, marked
 from tflow.runtime.cell import Cell, Site, runs
 from tflow.runtime.cells import united
 from tflow.runtime.driver import Driver
 from tflow.runtime.host import Reply, Request
+from tflow.runtime.program import Fed, localised, marked
 from tflow.runtime.stats import Reading, Staleness
 from tflow.types import Provenance, Source
 
@@ -32,9 +32,6 @@ class Link:
         self.program: nodes.Node | None = program
         self.calls: deque[Call] = deque()
         self.ended = False
-        self.sequence = 0
-        self.fed: list[Provenance] = []
-        """Where the input comes from that went into the next items."""
         self.readings: dict[int, Reading] = {}
 
 
@@ -47,7 +44,7 @@ class Gather(Cell):
 
     def __init__(self, node: nodes.Node, ups: tuple[Cell, ...], site: Site) -> None:
         assert isinstance(site, Driver)
-        self.key = (site.run, site.positions[node])
+        self.position = site.positions[node]
         self.buffer: deque[tuple[Ready, Link]] = deque()
         self.failure: TflowError | None = None
         self.staleness: dict[str, Staleness] = {}
@@ -59,7 +56,7 @@ class Gather(Cell):
     def shards(self, node: nodes.Node, site: Driver) -> Iterator[tuple[LiveShard, nodes.Node]]:
         """The live shards and what each runs."""
         if isinstance(node, nodes.CallActor):
-            program = nodes.ForEach(nodes.Fed(), node.op)
+            program = nodes.ForEach(Fed(), node.op)
             yield site.live(node.actor).shards[0], marked(program, node, site.positions)
             return
         up = node.inputs[0]
@@ -68,10 +65,8 @@ class Gather(Cell):
 
     def issue(self, link: Link, *, count: int = EVERYTHING, feed: Ready | None = None, last: bool = False) -> None:
         """Ask a shard for items."""
-        if feed is not None:
-            link.fed.append(feed[1])
-        values = () if feed is None else (feed[0],)
-        request = Request(self.key, link.program, self.site.fuse, count, values, last)
+        key = (self.site.run, self.position, self.links.index(link))
+        request = Request(key, link.program, self.site.fuse, count, () if feed is None else (feed,), last)
         link.program = None
         call = self.site.issue(link.shard, "pull", (request,), self)
         call.tag = link
@@ -81,8 +76,9 @@ class Gather(Cell):
         link = call.tag
         assert isinstance(link, Link)
         if isinstance(call.reply, Reply):
-            self.site.books.received += len(call.reply.items)
+            self.site.books.received += len(call.reply.items) + call.reply.unused
             self.site.env_steps += call.reply.env_steps
+            self.drop("ended", call.reply.unused)
             link.readings = call.reply.readings
         if link.calls and link.calls[0] is call:
             self.ready.append(link)
@@ -99,17 +95,15 @@ class Gather(Cell):
         assert isinstance(reply, Reply)
         link.ended = link.ended or reply.ended
         self.failure = self.failure or reply.error
-        if reply.items:
-            self.buffer.extend(((item, self.origin(link, call)), link) for item in reply.items)
-            link.fed.clear()
+        origins = reply.origins or [self.origin(link.shard, call) for _ in reply.items]
+        if self.makes_items:
+            self.seen += len(reply.items)
+        self.buffer.extend((ready, link) for ready in zip(reply.items, origins, strict=True))
 
-    def origin(self, link: Link, call: Call) -> Provenance:
-        """Where the next item of a shard comes from: the shard, or what it was fed."""
-        if link.fed:
-            return Provenance.unite(link.fed)
-        shard = link.shard
-        source = Source(shard.pool.name, shard.index, shard.incarnation, link.sequence)
-        link.sequence += 1
+    def origin(self, shard: LiveShard, call: Call) -> Provenance:
+        """Where the next item of a shard comes from."""
+        source = Source(shard.pool.name, shard.index, shard.incarnation, shard.sequence)
+        shard.sequence += 1
         return Provenance(frozenset((source,)), call.versions)
 
     def deliver(self) -> Ready:
@@ -154,14 +148,13 @@ class Gather(Cell):
         """What the shards said of their operators, by position in the plan."""
         for link in self.links:
             for position, reading in link.readings.items():
-                if position == self.key[1]:  # call and hand_off: the items are counted on this side
+                if position == self.position:  # call and hand_off: the items are counted on this side
                     reading = reading._replace(seen=0, shown=0)
                 if position >= 0:
                     yield position, reading
 
     def readings(self) -> Iterator[tuple[nodes.Node, Reading]]:
-        seen = self.shown + self.queued() if self.makes_items else self.seen
-        yield self.node, Reading(seen, self.shown, self.busy_ns, self.queued())
+        yield self.node, Reading(self.seen, self.shown, self.busy_ns, self.queued())
 
 
 class Rounds(Gather):
@@ -219,26 +212,28 @@ class FedRounds(Rounds):
             while self.buffer:
                 yield self.deliver()
             self.raise_failure()
-            if not self.over and len(self.asked) < len(self.links):
+            waiting = [link for link in self.links if not link.ended and link not in self.asked]
+            if waiting and not self.over:
                 answer = self.ups[0].poll()
                 if type(answer) is tuple:
                     self.seen += 1
-                    self.issue(self.links[len(self.asked)], feed=answer)
-                    self.asked.append(self.links[len(self.asked)])
+                    self.issue(waiting[0], feed=answer)
+                    self.asked.append(waiting.pop(0))
                     answer = SKIP
                 self.over = answer is DONE
-                if not self.over and len(self.asked) < len(self.links):
+                if waiting and not self.over:
                     yield answer
             elif self.asked:
                 while not self.complete():
                     yield WAITING
                 yield from self.end_round()
-            elif not self.flushed:
+            elif waiting and not self.flushed:
                 self.flushed = True
-                self.asked = list(self.links)
-                for link in self.asked:
+                self.asked = waiting
+                for link in waiting:
                     self.issue(link, last=True)
             else:
+                self.ups[0].close()  # every shard has ended, perhaps before the stream that feeds them
                 yield DONE
 
 
@@ -300,7 +295,8 @@ class FedStream(Gather):
             while self.buffer:
                 yield self.deliver()
             self.raise_failure()
-            answer: Answer = DONE if self.over else self.take_one()
+            alive = [link for link in self.links if not link.ended]
+            answer: Answer = self.take_one(alive) if alive and not self.over else DONE
             self.over = answer is DONE
             if self.ready:
                 self.take_in(self.ready.popleft())
@@ -310,16 +306,17 @@ class FedStream(Gather):
                 yield WAITING
             elif not self.over:
                 yield answer
-            elif self.flushed:
-                yield DONE
-            else:
+            elif alive and not self.flushed:
                 self.flushed = True
-                for link in self.links:
+                for link in alive:
                     self.issue(link, last=True)
+            else:
+                self.ups[0].close()  # every shard has ended, perhaps before the stream that feeds them
+                yield DONE
 
-    def take_one(self) -> Answer:
+    def take_one(self, alive: list[Link]) -> Answer:
         """Take an item from upstream if there is room for it, and pass on what can be passed on."""
-        free = [link for link in self.links if len(link.calls) < (1 if self.dropping else self.room)]
+        free = [link for link in alive if len(link.calls) < (1 if self.dropping else self.room)]
         answer: Answer = WAITING
         if free or self.dropping:
             answer = self.ups[0].poll()

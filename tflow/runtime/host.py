@@ -5,22 +5,22 @@ Chains are kept by (run, node), so two plans over the same actors never meet eac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import NamedTuple
 
 from tflow.combinators import nodes
 from tflow.errors import OperatorError, TflowError
-from tflow.runtime.answers import DONE, SKIP
+from tflow.runtime.answers import DONE, SKIP, Ready
 from tflow.runtime.build import build
 from tflow.runtime.cell import Cell, Site
 from tflow.runtime.cells import Inbox, bound
 from tflow.runtime.stats import Reading
-from tflow.types import Shard
+from tflow.types import Provenance, Shard
 
-ChainKey = tuple[int, int]
-"""A run, and the position of the gather in its plan."""
-State = Mapping[str, tuple[Callable[..., object], object]]
-"""Methods to call before anything else, with their argument; the latest per method."""
+ChainKey = tuple[int, int, int]
+"""A run, the position of the gather in its plan, and which of its shards this is: one actor may serve several."""
+State = dict[tuple[str, Callable[..., object]], object]
+"""Arguments of methods to call before anything else, by policy and method."""
 
 
 class Request(NamedTuple):
@@ -32,7 +32,7 @@ class Request(NamedTuple):
     fuse: bool
     most: int
     """How many items to answer with; a fed shard answers with all that its input gives."""
-    feed: tuple[object, ...]
+    feed: tuple[Ready, ...]
     last: bool
     """No more input will come: give out what is held back."""
 
@@ -41,6 +41,10 @@ class Reply(NamedTuple):
     """The answer to one call. What was done before an error is kept."""
 
     items: list[object]
+    origins: list[Provenance]
+    """Where the items of a fed shard come from; the driver knows it for the others."""
+    unused: int
+    """Input that a shard was fed and will never use, because it has ended."""
     ended: bool
     error: TflowError | None
     env_steps: int
@@ -48,7 +52,7 @@ class Reply(NamedTuple):
     """Totals so far, by position in the plan."""
 
 
-NOTHING = Reply([], False, None, 0, {})
+NOTHING = Reply([], [], 0, False, None, 0, {})
 
 
 class Host:
@@ -71,28 +75,33 @@ class Host:
             site.actor = self.actor
             self.chains[request.key] = build(request.program, site, fuse=request.fuse), site
         cell, site = self.chains[request.key]
-        for inbox in site.cells:
-            if isinstance(inbox, Inbox):
-                inbox.waiting.extend(request.feed)
-                inbox.complete = request.last
-        return self._answer(cell, site, request)
+        inboxes = [inbox for inbox in site.cells if isinstance(inbox, Inbox)]
+        for inbox in inboxes:
+            inbox.waiting.extend(request.feed)
+            inbox.complete = request.last
+        return self._answer(cell, site, request, inboxes)
 
-    def _answer(self, cell: Cell, site: Site, request: Request) -> Reply:
+    def _answer(self, cell: Cell, site: Site, request: Request, inboxes: list[Inbox]) -> Reply:
         items: list[object] = []
-        ended, error = False, None
+        origins: list[Provenance] = []
+        ended, error, unused = False, None, 0
         try:
             while len(items) < request.most:
                 answer = cell.poll()
                 if type(answer) is tuple:
                     items.append(answer[0])
+                    if inboxes:
+                        origins.append(answer[1])
                 elif answer is not SKIP:
                     ended = answer is DONE
                     break
         except TflowError as failure:
             error = failure
-        steps = sum(getattr(item, "env_steps", 0) for item in items)
+        for inbox in inboxes if ended else ():
+            unused += len(inbox.waiting)
+            inbox.waiting.clear()
         readings = {node.position: reading for each in site.cells for node, reading in each.readings()}
-        return Reply(items, ended, error, steps, readings)
+        return Reply(items, origins, unused, ended, error, 0 if inboxes else steps_of(items), readings)
 
     def tell(self, state: State, method: Callable[..., object], value: object) -> Reply:
         """An event: one call of a method for its effect."""
@@ -103,10 +112,10 @@ class Host:
     def ask(self, state: State, method: Callable[..., object]) -> Reply:
         """A question from outside the plan."""
         self.take(state)
-        return Reply([self._call(method)], False, None, 0, {})
+        return NOTHING._replace(items=[self._call(method)])
 
     def take(self, state: State) -> None:
-        for method, value in state.values():
+        for (_, method), value in state.items():
             self._call(method, value)
 
     def _call(self, method: Callable[..., object], *args: object) -> object:
@@ -119,10 +128,18 @@ class Host:
     def forget(self, run: int) -> None:
         """A run is over: drop its chains."""
         for key in [key for key in self.chains if key[0] == run]:
-            del self.chains[key]
+            cell, _ = self.chains.pop(key)
+            cell.close()
 
     def close(self) -> None:
         """Close the actor if it knows how to."""
         close = getattr(self.actor, "close", None)
         if callable(close):
             close()
+
+
+def steps_of(item: object) -> int:
+    """The env steps that went into an item, or into the members of a list."""
+    if isinstance(item, (list, tuple)) and not hasattr(item, "env_steps"):
+        return sum(map(steps_of, item))
+    return int(getattr(item, "env_steps", 0))

@@ -167,10 +167,12 @@ def is_frozen(value: object) -> bool:
     if isinstance(value, ATOMS):
         return True
     if isinstance(value, (tuple, frozenset)):
-        return all(map(is_frozen, value))
+        return all(map(is_frozen, value)) and not getattr(value, "__dict__", None)
     if is_dataclass(value) and getattr(value, "__dataclass_params__").frozen:  # noqa: B009  # private, so unknown to checkers
-        return all(is_frozen(getattr(value, field.name)) for field in fields(value))
-    return getattr(getattr(value, "flags", None), "writeable", True) is False
+        return all(is_frozen(getattr(value, field.name, None)) for field in fields(value))
+    read_only = getattr(getattr(value, "flags", None), "writeable", True) is False
+    base = getattr(value, "base", None)  # an array may be a view of one that can be written to
+    return read_only and (not hasattr(base, "flags") or is_frozen(base))
 
 
 @runs(nodes.Branch)

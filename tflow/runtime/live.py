@@ -14,7 +14,7 @@ from tflow.errors import PlanError
 from tflow.runtime.answers import WAITING, Answer, Ready
 from tflow.runtime.base import Call, LivePool, LiveShard
 from tflow.runtime.cell import Cell, Site, runs
-from tflow.runtime.chain import own_copy
+from tflow.runtime.chain import first_state, own_copy
 from tflow.runtime.driver import Driver
 from tflow.types import NOWHERE, AnyOp, LiveOp, Provenance, StatefulLiveOp, V, W
 
@@ -101,7 +101,7 @@ class Live(Cell):
         assert isinstance(node.op, (LiveOp, StatefulLiveOp))
         self.op = own_copy(node.op)
         self.live = LiveView(node.op, site)
-        self.state = self.op.init() if isinstance(self.op, StatefulLiveOp) else None
+        self.state = first_state(site, node, self.op.init) if isinstance(self.op, StatefulLiveOp) else None
         self.held: Ready | None = None
         """Waits until everything that was sent for it has left."""
         super().__init__(node, ups, site)
@@ -154,3 +154,10 @@ class Live(Cell):
 
     def queued(self) -> int:
         return len(self.live.outbox)
+
+    def close(self) -> None:
+        if not self.closed:
+            super().close()
+            self.site.books.issued += len(self.live.outbox)
+            self.site.books.abandoned += len(self.live.outbox)
+            self.live.outbox.clear()

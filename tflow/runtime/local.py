@@ -49,13 +49,17 @@ class LocalRuntime(Runtime):
             call.reply = getattr(call.shard.handle, call.method)(*call.args)
         except TflowError as error:
             call.error = error
-        except Exception as error:
+        except BaseException as error:
             call.error = OperatorError(call.method, item=0, cause=error, shard=call.shard.place)
-        call.done = True
-        call.mailbox.finished.append(call)
+            if not isinstance(error, Exception):
+                raise  # Ctrl-C ends the run that waits, which need not be the one that issued the call
+        finally:
+            call.mailbox.finished.append(call)
 
-    def abandon(self, mailbox: Mailbox) -> None:
+    def abandon(self, mailbox: Mailbox) -> list[Call]:
+        dropped = [call for call in self.queue if call.mailbox is mailbox]
         self.queue = deque(call for call in self.queue if call.mailbox is not mailbox)
+        return dropped
 
     def stop(self, handle: object) -> None:
         assert isinstance(handle, Host)

@@ -119,7 +119,7 @@ def transforms(stream: Iter[Rollout, Sync]) -> None:
     assert_type(stream.filter(lambda rollout: True), Iter[Rollout, Sync])
     assert_type(stream.map(maybe).filter(is_number), Iter[int, Sync])
     assert_type(stream.map(maybe).filter(is_int), Iter[int, Sync])
-    assert_type(stream.map(length).filter(lambda number: number), Iter[int, Sync])
+    assert_type(stream.map(length).filter(bool), Iter[int, Sync])
     assert_type(stream.flat_map(lambda rollout: [1, 2]), Iter[int, Sync])
     assert_type(stream.batch(3), Iter[list[Rollout], Sync])
     assert_type(stream.batch(3).flatten(), Iter[Rollout, Sync])
