@@ -6,6 +6,9 @@ shard. All of them survive pickling, because they travel from actors to the driv
 
 from __future__ import annotations
 
+import pickle
+import traceback
+
 
 class TflowError(Exception):
     """The root of all errors that tflow raises on purpose."""
@@ -28,11 +31,26 @@ class OperatorError(TflowError):
         self.__cause__ = cause
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _restore_operator_error, (self.operator, self.item, self.cause, self.shard)
+        return _restore_operator_error, (self.operator, self.item, travelling(self.cause), self.shard)
 
 
 def _restore_operator_error(operator: str, item: int, cause: BaseException, shard: str | None) -> OperatorError:
     return OperatorError(operator, item=item, cause=cause, shard=shard)
+
+
+def travelling(cause: BaseException) -> BaseException:
+    """The exception if it survives pickling, else one of the nearest kind with the same text and the traceback as a note."""
+    try:
+        pickle.loads(pickle.dumps(cause))  # noqa: S301  # our own bytes, made on this line
+    except Exception:
+        stand_in = RemoteCause(f"{type(cause).__name__}: {cause}")
+        stand_in.add_note("".join(traceback.format_exception(cause)))
+        return stand_in
+    return cause
+
+
+class RemoteCause(TflowError):
+    """Stands for an exception of user code that could not travel."""
 
 
 class ShardFailed(TflowError):

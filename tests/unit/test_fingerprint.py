@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import copy
+import re
 import subprocess
 import sys
+from collections import deque
 from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from functools import partial
+from pathlib import Path
+from threading import Lock
 
 import numpy as np
 import pytest
@@ -87,7 +95,54 @@ def test_code_data_and_sharing_count() -> None:
     assert from_items([np.zeros(3)]).fingerprint == from_items([np.zeros(3)]).fingerprint
     assert from_items([np.zeros(3)]).fingerprint != from_items([np.ones(3)]).fingerprint
     assert par_from_items("ab").gather_sync().fingerprint != par_from_items("ab").gather_async().fingerprint
+
+
+def base(x: int, e: int = 1) -> int:
+    return x
+
+
+def other(x: int, e: int = 1) -> int:
+    return x + 1
+
+
+class Slotted:
+    __slots__ = ("a",)
+
+    def __init__(self, a: int) -> None:
+        self.a = a
+
+
+DIFFERENT: list[tuple[object, object]] = [
+    (date(2020, 1, 1), date(2020, 1, 2)),
+    (Decimal(1), Decimal(2)),
+    (Path("a"), Path("b")),
+    (deque([1]), deque([2])),
+    (bytearray(b"a"), bytearray(b"b")),
+    (Slotted(1), Slotted(2)),
+    (re.compile("a"), re.compile("b")),
+    (partial(base, e=1), partial(base, e=2)),
+    (partial(base), partial(other)),
+    (",".join, ";".join),
+    (re.compile("a").match, re.compile("b").match),
+    (len, max),
+]
+
+
+@pytest.mark.parametrize(("one", "two"), DIFFERENT, ids=[type(one).__name__ for one, _ in DIFFERENT])
+def test_values_and_functions_of_all_kinds_count(one: object, two: object) -> None:
+    assert from_items([one]).fingerprint == from_items([copy.copy(one)]).fingerprint
+    assert from_items([one]).fingerprint != from_items([two]).fingerprint
+
+
+def test_what_refers_to_itself_or_is_not_there_yet_has_a_fingerprint() -> None:
     loop: list[object] = []
     loop.append(loop)
-    with pytest.raises(RecursionError):
-        from_items(loop).fingerprint  # noqa: B018
+    assert from_items([loop, {1: loop}]).fingerprint
+
+    def reads_later(x: int) -> int:
+        return later + x
+
+    early = from_range(1).map(reads_later).fingerprint
+    later = 1
+    assert early != from_range(1).map(reads_later).fingerprint
+    assert from_items([Lock()]).fingerprint

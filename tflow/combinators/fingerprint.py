@@ -3,10 +3,11 @@ identity. Module names do not count, so a plan is the same whether its file is r
 
 from __future__ import annotations
 
+import copyreg
 import hashlib
-from collections.abc import Iterator, Mapping
-from dataclasses import fields, is_dataclass
-from types import CodeType, FunctionType, MethodType
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
 
 from tflow.combinators import graph, nodes
 from tflow.combinators.actors import Actors
@@ -16,80 +17,105 @@ from tflow.types import Op
 def fingerprint(sink: nodes.Node) -> str:
     """Twelve hex digits, the same in every process for plans built the same way."""
     order = graph.walk(sink)
-    positions = {node: index for index, node in enumerate(order)}
-    writer = _Writer(positions)
+    writer = _Writer({node: index for index, node in enumerate(order)})
+    digest = hashlib.sha256()
     for node in order:
-        for part in writer.parts(node, top=True):
-            writer.digest.update(part.encode())
-            writer.digest.update(b"\0")
-    return writer.digest.hexdigest()[:12]
+        for part in writer.fields(node):
+            digest.update(part.encode("utf-8", "surrogatepass") + b"\0")
+    return digest.hexdigest()[:12]
 
 
 class _Writer:
-    """Turns values into strings that do not depend on addresses, dict order of sets, or the process."""
+    """Turns values into strings that do not depend on addresses, on the order of sets, or on the process."""
 
     def __init__(self, positions: Mapping[nodes.Node, int]) -> None:
-        self.digest = hashlib.sha256()
         self.positions = positions
-        self.seen: dict[int, tuple[int, object]] = {}
+        self.met: dict[int, tuple[int, object]] = {}
 
-    def parts(self, value: object, *, top: bool = False) -> Iterator[str]:
+    def fields(self, node: nodes.Node) -> Iterator[str]:
+        """A node itself; where it is an input of another, its position stands for it."""
+        yield type(node).__name__
+        for field in fields(node):
+            yield from self.parts(getattr(node, field.name))
+
+    def parts(self, value: object) -> Iterator[str]:
         match value:
-            case nodes.Node() if not top:
+            case nodes.Node():
                 yield f"node {self.positions[value]}"
             case None | bool() | int() | float() | complex() | str() | bytes() | range():
                 yield f"{type(value).__name__} {value!r}"
-            case tuple() | list():
-                yield f"{type(value).__name__} {len(value)}"
-                for item in value:
-                    yield from self.parts(item)
-            case set() | frozenset():
-                yield f"{type(value).__name__} {len(value)}"
-                yield from sorted("|".join(self.parts(item)) for item in value)
-            case dict():
-                yield f"dict {len(value)}"
-                for key, item in value.items():
-                    yield from self.parts(key)
-                    yield from self.parts(item)
             case type():
                 yield f"class {value.__qualname__}"
+            case tuple():
+                yield from self.several(type(value).__name__, value)
+            case frozenset():
+                yield from self.several("frozenset", sorted("|".join(self.parts(item)) for item in value))
             case CodeType():
                 yield f"code {value.co_name} {value.co_code.hex()} {value.co_names}"
                 yield from self.parts(value.co_consts)
             case _:
                 yield from self.once(value)
 
+    def several(self, kind: str, values: Iterable[object]) -> Iterator[str]:
+        items = list(values)
+        yield f"{kind} {len(items)}"
+        for item in items:
+            yield from self.parts(item)
+
     def once(self, value: object) -> Iterator[str]:
-        """Objects with identity: written at the first meeting, by number afterwards (so cycles end)."""
-        if id(value) in self.seen:
-            yield f"again {self.seen[id(value)][0]}"
+        """Objects with identity: written at the first meeting, by number afterwards, so that cycles end."""
+        if id(value) in self.met:
+            yield f"again {self.met[id(value)][0]}"
             return
-        self.seen[id(value)] = (len(self.seen), value)
-        yield type(value).__qualname__
-        if isinstance(value, Op):
-            methods = [getattr(type(value), name, None) for name in ("apply", "init", "step")]
-            yield from self.parts([method.__code__ for method in methods if isinstance(method, FunctionType)])
+        self.met[id(value)] = (len(self.met), value)
         match value:
+            case list():
+                yield from self.several("list", value)
+            case set():
+                yield from self.several("set", sorted("|".join(self.parts(item)) for item in value))
+            case dict():
+                yield from self.several("dict", [pair for item in value.items() for pair in item])
             case FunctionType():
-                yield f"function {value.__qualname__}"
-                yield from self.parts(value.__code__)
-                yield from self.parts(value.__defaults__)
-                for cell in value.__closure__ or ():
-                    yield from self.parts(cell.cell_contents)
+                yield from self.function(value)
             case MethodType():
-                yield from self.parts(value.__func__)
-                yield from self.parts(value.__self__)
+                yield from self.several("method", (value.__func__, value.__self__))
+            case BuiltinFunctionType():
+                owner = value.__self__
+                yield from self.several("builtin", (value.__name__, None if type(owner).__name__ == "module" else owner))
             case Actors():
-                yield f"{value.num} {value.name} {value.mailbox}"
-                yield from self.parts(value.make)
-            case _ if is_dataclass(value):
-                for field in fields(value):
-                    yield field.name
-                    yield from self.parts(getattr(value, field.name))
-            case _ if hasattr(value, "tobytes"):
-                yield f"{getattr(value, 'dtype', '')} {getattr(value, 'shape', '')}"
-                yield hashlib.sha256(getattr(value, "tobytes")()).hexdigest()  # noqa: B009  # any array
-            case _ if hasattr(value, "__qualname__"):
-                yield str(getattr(value, "__qualname__"))  # noqa: B009  # any builtin
+                yield from self.several("actors", (value.num, value.name, value.mailbox, value.make))
             case _:
-                yield from self.parts(dict(getattr(value, "__dict__", {})))
+                yield from self.instance(value)
+
+    def function(self, function: FunctionType) -> Iterator[str]:
+        yield f"function {function.__qualname__}"
+        yield from self.parts(function.__code__)
+        yield from self.several("defaults", (function.__defaults__, function.__kwdefaults__))
+        for cell in function.__closure__ or ():
+            try:
+                yield from self.parts(cell.cell_contents)
+            except ValueError:  # not assigned yet
+                yield "empty"
+
+    def instance(self, value: object) -> Iterator[str]:
+        """Any other object: its class, the code of what it does, and what it would be copied from."""
+        yield f"instance {type(value).__qualname__}"
+        if isinstance(value, Op) or callable(value):
+            yield from self.several("code", own_code(type(value)))
+        if hasattr(value, "tobytes"):
+            yield f"{getattr(value, 'dtype', '')} {getattr(value, 'shape', '')}"
+            yield hashlib.sha256(getattr(value, "tobytes")()).hexdigest()  # noqa: B009  # any array
+            return
+        try:
+            reducer = copyreg.dispatch_table.get(type(value))
+            reduced = reducer(value) if reducer else value.__reduce_ex__(2)
+        except Exception:  # a lock, a module, an open file: nothing of it can be written down
+            return
+        if isinstance(reduced, tuple):
+            yield from self.several("reduced", [list(part) if isinstance(part, Iterator) else part for part in reduced[1:]])
+
+
+def own_code(kind: type) -> list[CodeType]:
+    """The code of all methods of a class, helpers included, but not of what it inherits from tflow or from Python."""
+    ours = [base for base in kind.__mro__ if base.__module__.partition(".")[0] not in ("tflow", "builtins", "abc", "typing")]
+    return [member.__code__ for base in ours for _, member in sorted(vars(base).items()) if isinstance(member, FunctionType)]

@@ -31,6 +31,8 @@ class ParIter(Described, Splits[Iter[T, Sync], Iter[T, Async]]):
             )
 
         def __getattr__(self, name):
+            if hasattr(type(self), name):  # a property that raised: let it say why
+                return object.__getattribute__(self, name)
             inside = f" Use par_{name} to do it inside the actors, or" if hasattr(ParIter, f"par_{name}") else " To do this,"
             hint = f"{inside} gather first: stream.gather_sync().{name}(...)." if hasattr(Iter, name) else ""
             raise AttributeError(f"A parallel stream has no {name!r}.{hint}", name=name, obj=self)

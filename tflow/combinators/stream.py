@@ -36,6 +36,8 @@ class Iter(Runnable[T], Splits["Iter[T, C]", "Iter[T, Async]"], Generic[T, C]):
             )
 
         def __getattr__(self, name):
+            if hasattr(type(self), name):  # a property that raised: let it say why
+                return object.__getattribute__(self, name)
             hint = " It runs inside actors, and this stream is on the driver." if name.startswith(("par_", "gather_")) else ""
             raise AttributeError(f"A stream has no {name!r}.{hint}", name=name, obj=self)
 

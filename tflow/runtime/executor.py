@@ -218,6 +218,9 @@ class Run(Generic[T]):
         self._closed = True
         if self._sink is not None:
             self._sink.close()
+        for cell in self._driver.cells:
+            if isinstance(cell, Live):
+                cell.abandon_outbox()
         self._driver.forget()
         if self._own_session:
             self._runtime.close()

@@ -89,7 +89,7 @@ class Gather(Cell):
         if link.calls and link.calls[0].done:
             self.ready.append(link)
         if call.error is not None:
-            self.failure = call.error
+            self.failure = self.failure or call.error
             return
         reply = call.reply
         assert isinstance(reply, Reply)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from time import perf_counter_ns
-from typing import Generic, cast
+from typing import Generic, Never, cast
 
 from tflow.combinators import check, nodes
 from tflow.combinators.actors import Actors
@@ -127,9 +127,9 @@ class Live(Cell):
         start = perf_counter_ns()
         try:
             if isinstance(op, StatefulLiveOp):
-                self.state, value = op.step(self.live, self.state, value)
+                self.state, value = op.step(self.live, self.state, cast("Never", value))
             elif isinstance(op, LiveOp):
-                value = op.apply(self.live, value)
+                value = op.apply(self.live, cast("Never", value))
         except Exception as error:
             raise self.site.blame(self.node, self.seen - 1, error) from error
         self.busy_ns += perf_counter_ns() - start
@@ -155,9 +155,8 @@ class Live(Cell):
     def queued(self) -> int:
         return len(self.live.outbox)
 
-    def close(self) -> None:
-        if not self.closed:
-            super().close()
-            self.site.books.issued += len(self.live.outbox)
-            self.site.books.abandoned += len(self.live.outbox)
-            self.live.outbox.clear()
+    def abandon_outbox(self) -> None:
+        """The run was closed before these messages could leave."""
+        self.site.books.issued += len(self.live.outbox)
+        self.site.books.abandoned += len(self.live.outbox)
+        self.live.outbox.clear()
