@@ -37,7 +37,7 @@ def test_the_plan_of_the_readme_runs_and_prints_what_it_says() -> None:
     stream = scope["stats"]
     drawn = str(stream).splitlines()
     (graph,) = [output.splitlines() for output in outputs if output.startswith("Iter of str")]
-    assert graph[1:] == drawn[1:]
+    assert graph == drawn, "the fingerprint depends on the version of Python, so this is for the one we test with"
 
 
 def test_the_guide_runs_and_type_checks(tmp_path: Path) -> None:

@@ -501,6 +501,11 @@ def state_that_is_lost_on_the_way(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(host.Host, "take", lambda self, state: None)
 
 
+@breaks(test_runs.test_the_last_state_that_was_sent_arrives_even_if_the_run_ends)
+def state_that_is_lost_with_an_abandoned_call(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(base.LiveShard, "give_back", lambda self, state: None)
+
+
 @breaks(test_runs.test_same_seed_same_plan_same_output)
 def a_seed_that_no_run_repeats(patch: pytest.MonkeyPatch) -> None:
     seeds = count()

@@ -432,6 +432,19 @@ def test_state_is_merged_and_rides_with_the_next_call(runtime: str, num: int) ->
         assert run.ask(actors, lambda sampler: sampler.weights) == [50] * num
 
 
+@over_runtimes
+@given(num=shard_counts, in_flight=st.integers(1, 3), per_call=st.integers(1, 2), items_=st.integers(1, 12))
+def test_the_last_state_that_was_sent_arrives_even_if_the_run_ends(
+    runtime: str, num: int, in_flight: int, per_call: int, items_: int
+) -> None:
+    actors = samplers(num)
+    stream = sampling(actors).gather_async(in_flight=in_flight, per_call=per_call).for_each(Learn(actors, sender_only=True))
+    with RUNTIMES[runtime]() as session:
+        run = stream.take(items_).run(runtime=session)
+        last = {sample.shard: update for update, sample in enumerate(run, 1)}
+        assert run.ask(actors, lambda sampler: sampler.weights) == [last.get(shard, 0) for shard in range(num)]
+
+
 # --------------------------------------------------------------------------- determinism
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 from types import TracebackType
 from typing import Protocol, Self
@@ -128,8 +128,8 @@ class Runtime(ABC):
         """Return when the mailbox has a finished call. ``timeout=0`` only looks."""
 
     @abstractmethod
-    def abandon(self, mailbox: Mailbox) -> list[Call]:
-        """Nobody wants these calls any more. Returns those that will never run."""
+    def cancel(self, calls: Collection[Call]) -> list[Call]:
+        """Nobody wants these calls any more. Returns those that will never run, which need not be all, in order of issue."""
 
     @abstractmethod
     def stop(self, handle: object) -> None:

@@ -70,17 +70,17 @@ class Driver(Site):
                 call.owner.arrived(call)
 
     def abandon(self, calls: Iterable[Call]) -> None:
-        """Nobody wants the answers of these calls."""
-        for call in calls:
-            if call in self.mailbox.in_flight:
-                del self.mailbox.in_flight[call]
-                self.books.abandoned += 1
+        """Nobody wants the answers of these calls. State that would have ridden with one that never runs waits again."""
+        unwanted = {call for call in calls if call in self.mailbox.in_flight}
+        for call in unwanted:
+            del self.mailbox.in_flight[call]
+        self.books.abandoned += len(unwanted)
+        for call in reversed(self.runtime.cancel(unwanted)):  # the latest first: it wins
+            call.shard.give_back(cast("State", call.args[0]))
 
     def forget(self) -> None:
         """The run is over: leave nothing of it in the session."""
-        self.abandon(list(self.mailbox.in_flight))
-        for call in self.runtime.abandon(self.mailbox):
-            call.shard.give_back(cast("State", call.args[0]))
+        self.abandon(self.mailbox.in_flight)
         if not self.runtime.closed:
             for pool in self.pools:
                 for shard in pool.shards:

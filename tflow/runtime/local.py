@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from tflow.errors import Deadlock, OperatorError, TflowError
 from tflow.runtime.base import Call, Mailbox, Runtime
@@ -56,10 +56,10 @@ class LocalRuntime(Runtime):
         finally:
             call.mailbox.finished.append(call)
 
-    def abandon(self, mailbox: Mailbox) -> list[Call]:
-        dropped = [call for call in self.queue if call.mailbox is mailbox]
-        self.queue = deque(call for call in self.queue if call.mailbox is not mailbox)
-        return dropped
+    def cancel(self, calls: Collection[Call]) -> list[Call]:
+        cancelled = [call for call in self.queue if call in calls]
+        self.queue = deque(call for call in self.queue if call not in calls)
+        return cancelled
 
     def stop(self, handle: object) -> None:
         assert isinstance(handle, Host)
