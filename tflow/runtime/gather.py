@@ -27,7 +27,8 @@ EVERYTHING = 2**62
 class Link:
     """One shard of one gather."""
 
-    def __init__(self, shard: LiveShard, program: nodes.Node) -> None:
+    def __init__(self, index: int, shard: LiveShard, program: nodes.Node) -> None:
+        self.index = index
         self.shard = shard
         self.program: nodes.Node | None = program
         self.calls: deque[Call] = deque()
@@ -48,7 +49,7 @@ class Gather(Cell):
         self.buffer: deque[tuple[Ready, Link]] = deque()
         self.failure: TflowError | None = None
         self.staleness: dict[str, Staleness] = {}
-        self.links = [Link(shard, program) for shard, program in self.shards(node, site)]
+        self.links = [Link(index, shard, program) for index, (shard, program) in enumerate(self.shards(node, site))]
         self.ready: deque[Link] = deque()
         """Links whose oldest call is finished, in the order of finishing."""
         super().__init__(node, ups, site)
@@ -65,7 +66,7 @@ class Gather(Cell):
 
     def issue(self, link: Link, *, count: int = EVERYTHING, feed: Ready | None = None, last: bool = False) -> None:
         """Ask a shard for items."""
-        key = (self.site.run, self.position, self.links.index(link))
+        key = (self.site.run, self.position, link.index)
         request = Request(key, link.program, self.site.fuse, count, () if feed is None else (feed,), last)
         link.program = None
         call = self.site.issue(link.shard, "pull", (request,), self)
