@@ -17,7 +17,7 @@ from hypothesis import Phase, settings
 
 from tests.laws import test_gather, test_merge_and_split, test_runs, test_transforms
 from tflow.combinators import create, graph, nodes
-from tflow.runtime import base, cells, chain, executor, gather, host, joints, live
+from tflow.runtime import base, cells, chain, driver, gather, host, joints, live
 from tflow.runtime.answers import DONE, SKIP, WAITING, Answer, Blocked, Ready
 from tflow.runtime.cell import CELLS
 from tflow.types import NOWHERE, Provenance
@@ -361,7 +361,7 @@ def an_input_that_starves_the_others(patch: pytest.MonkeyPatch) -> None:
 
 @breaks(test_merge_and_split.test_a_busy_driver_stream_does_not_starve_actors)
 def a_loop_that_never_looks_at_finished_calls(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(executor, "LOOK_EVERY", 10_000)
+    patch.setattr(driver, "PATIENCE", 10_000)
 
 
 @breaks(test_merge_and_split.test_every_branch_sees_every_item_once_in_order)

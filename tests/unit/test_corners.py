@@ -7,6 +7,7 @@ import pickle
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -362,3 +363,46 @@ def test_errors_travel_even_if_their_cause_cannot() -> None:
     error = pickle.loads(pickle.dumps(OperatorError("map(f)", item=1, cause=Awkward(1, 2), shard="x[0]")))
     assert "Awkward: 1 and 2" in str(error.cause)
     assert isinstance(error.cause, Exception)
+
+
+def test_a_round_as_one_list_is_whole_or_fails() -> None:
+    def check(sample: Sample) -> Sample:
+        if (sample.shard, sample.sequence) == (1, 1):
+            raise ValueError("bad sample")
+        return sample
+
+    run = sampling(samplers(3)).par_map(check).gather_rounds().run()
+    assert len(next(run)) == 3
+    with pytest.raises(OperatorError, match="bad sample"):
+        next(run)
+    assert run.ledger.items.dropped == {"failed": 2}
+    assert run.ledger.balanced
+
+
+def test_a_value_that_no_branch_can_have_a_copy_of_names_the_split() -> None:
+    a, b = from_items([Lock()]).split()
+    with pytest.raises(OperatorError, match=r"split\(2\) on the driver, item 0, raised TypeError"):
+        list(Union(a, b).run())
+
+
+def test_unions_and_selections_of_shards_can_be_nested() -> None:
+    abc = ParUnion(par_from_items("ab"), ParUnion(par_from_items("cd"), par_from_items("ef")))
+    assert list(abc.select_shards(5, 0, 3).par_map(str.upper).gather_sync().run()) == ["F", "A", "D"]
+
+
+@dataclass(frozen=True)
+class Misdirected(LiveOp[int, int]):
+    desks: Actors[Desk]
+    shard: int | None
+
+    def apply(self, live: Live, item: int, /) -> int:
+        live[self.desks].send(Desk.note, item, shard=self.shard)
+        return item
+
+
+def test_messages_to_nobody_are_refused() -> None:
+    desks = create_actors(Desk, num=2, name="desks")
+    with pytest.raises(OperatorError, match="send: there is no shard 2; desks has 2"):
+        list(from_range(1).for_each(Misdirected(desks, 2)).run())
+    with pytest.raises(OperatorError, match="send: desks has 2 actors; say which with shard="):
+        list(from_range(1).for_each(Misdirected(desks, None)).run())

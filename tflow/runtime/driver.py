@@ -14,6 +14,9 @@ from tflow.runtime.cell import Site
 from tflow.runtime.host import State
 from tflow.runtime.ledger import Books
 
+PATIENCE = 64
+"""So many polls in vain, without a wait between them, make the driver look: a stream that is always ready starves no actor."""
+
 
 class Driver(Site):
     """The driver side of one run."""
@@ -31,6 +34,7 @@ class Driver(Site):
         self.mailbox = Mailbox()
         self.books = Books()
         self.pools: list[LivePool] = []
+        self.patience = PATIENCE
         self.events: dict[LiveShard, int] = {}
         """Events of this run that are on their way to each shard."""
 
@@ -59,6 +63,7 @@ class Driver(Site):
 
     def collect(self, *, timeout: float | None = None) -> None:
         """Wait until a call is finished, then tell the owners of all that are."""
+        self.patience = PATIENCE
         self.runtime.wait(self.mailbox, timeout=timeout)
         finished = self.mailbox.finished
         while finished:
@@ -68,6 +73,12 @@ class Driver(Site):
                 self.books.answered += 1
                 call.done = True
                 call.owner.arrived(call)
+
+    def asked_in_vain(self) -> None:
+        """A cell that waits for a call was polled again, because other streams are busy: sometimes look what has finished."""
+        self.patience -= 1
+        if self.patience == 0:
+            self.collect(timeout=0)
 
     def abandon(self, calls: Iterable[Call]) -> None:
         """Nobody wants the answers of these calls. State that would have ridden with one that never runs waits again."""

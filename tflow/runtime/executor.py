@@ -28,8 +28,6 @@ from tflow.runtime.local import LocalRuntime
 from tflow.runtime.stats import OperatorStats, Reading, RunStats
 from tflow.types import NOWHERE, Provenance, T, U, W
 
-LOOK_EVERY = 64
-"""After so many answers without a wait the loop looks whether calls have finished, so that busy streams starve no other."""
 STALL_S = 60.0
 """A plan that consumes items for so long without showing one is worth a warning."""
 
@@ -57,8 +55,6 @@ class Run(Generic[T]):
         self._ended = False
         self._failure: BaseException | None = None
         self._provenance = NOWHERE
-        self._unwaited = 0
-        """Answers since the last wait or look. It is kept here, so that it does not matter how the items are asked for."""
         self._closed = False
 
     # ------------------------------------------------------------------- items
@@ -67,11 +63,10 @@ class Run(Generic[T]):
         if self._ended:
             return
         self._check_open()
-        driver, shown_at = self._driver, self._driver.now()
+        shown_at = self._driver.now()
         try:
             while not self._ended:
-                answers = islice(self._started().stream, LOOK_EVERY - self._unwaited)
-                for self._unwaited, answer in enumerate(answers, self._unwaited + 1):  # noqa: B020  # exact at every yield
+                for answer in islice(self._started().stream, 64):
                     if type(answer) is tuple:
                         value, self._provenance = answer
                         shown_at = 0.0
@@ -80,13 +75,9 @@ class Run(Generic[T]):
                             return
                     elif answer is not SKIP:
                         self._rest(answer)
-                        self._unwaited = 0
                         break
                 else:
-                    self._unwaited = 0
-                    if driver.mailbox.in_flight:
-                        driver.collect(timeout=0)
-                    shown_at = self._warn_if_stalled(shown_at or driver.now())
+                    shown_at = self._warn_if_stalled(shown_at or self._driver.now())
         except GeneratorExit:  # the consumer let go of this iterator; the run itself goes on
             raise
         except BaseException as error:

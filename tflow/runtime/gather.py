@@ -121,6 +121,11 @@ class Gather(Cell):
         if count:
             self.site.books.dropped[reason] += count
 
+    def wait(self, answer: Answer = WAITING) -> Answer:
+        """Answer without an item while calls are in flight."""
+        self.site.asked_in_vain()
+        return answer
+
     def raise_failure(self) -> None:
         """Raise what a shard raised, after everything else that arrived was delivered."""
         if self.failure is not None:
@@ -178,7 +183,7 @@ class Rounds(Gather):
             if not self.asked:
                 break
             while not self.complete():
-                yield WAITING
+                yield self.wait()
             yield from self.end_round()
         while True:
             yield DONE
@@ -226,7 +231,7 @@ class FedRounds(Rounds):
                     yield answer
             elif self.asked:
                 while not self.complete():
-                    yield WAITING
+                    yield self.wait()
                 yield from self.end_round()
             elif waiting and not self.flushed:
                 self.flushed = True
@@ -261,7 +266,7 @@ class Stream(Gather):
                 self.finished.append(self.ready.popleft())
                 self.take_in(self.finished[0])
             elif any(link.calls for link in self.links):
-                yield WAITING
+                yield self.wait()
             else:
                 yield DONE
 
@@ -302,9 +307,9 @@ class FedStream(Gather):
             if self.ready:
                 self.take_in(self.ready.popleft())
             elif answer is SKIP:
-                yield SKIP
+                yield self.wait(SKIP)
             elif any(link.calls for link in self.links):
-                yield WAITING
+                yield self.wait()
             elif not self.over:
                 yield answer
             elif alive and not self.flushed:

@@ -109,6 +109,7 @@ class Live(Cell):
     def answers(self) -> Iterator[Answer]:
         while True:
             while not self.sent():
+                self.site.asked_in_vain()
                 yield WAITING
             if self.held is not None:
                 ready, self.held = self.held, None
