@@ -8,7 +8,7 @@ from itertools import count
 from typing import Any, cast
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.laws.test_gather import Total, ledger_actor
@@ -131,6 +131,15 @@ def test_endless_sources_give_as_much_as_is_asked_for(runtime: str, chosen: list
             stream = PIECES[piece](stream, Bomb(None))
     with RUNTIMES[runtime]() as session:
         assert len(list(stream.take(count_).run(runtime=session))) == count_
+
+
+@over_runtimes
+@given(chosen=pieces, length=st.integers(0, 40))
+def test_a_deterministic_plan_yields_one_sequence_on_every_runtime(runtime: str, chosen: list[int], length: int) -> None:
+    stream = build(chosen, length, Bomb(None))
+    assume(stream.deterministic)
+    with RUNTIMES[runtime]() as session:
+        assert list(stream.run(runtime=session)) == list(stream.run())
 
 
 class Forgetful(LocalRuntime):

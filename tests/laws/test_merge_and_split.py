@@ -183,4 +183,4 @@ def test_splitting_a_parallel_stream_gathers_synchronously(runtime: str, num: in
 def test_synchronous_plans_are_functions_of_the_plan_alone(runtime: str, values: list[list[int]]) -> None:
     stream = Union(*(par_from_items(each).gather_sync() for each in values), weights=[1, 2, 3][: len(values)])
     assert stream.deterministic
-    assert results(stream, runtime) == results(stream, runtime)
+    assert results(stream, runtime) == results(stream, runtime) == results(stream, "local")
