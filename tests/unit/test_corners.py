@@ -23,6 +23,7 @@ from tflow import (
     LocalRuntime,
     OperatorError,
     ParUnion,
+    PlanError,
     RunClosed,
     Shard,
     Stateful,
@@ -406,3 +407,16 @@ def test_messages_to_nobody_are_refused() -> None:
         list(from_range(1).for_each(Misdirected(desks, 2)).run())
     with pytest.raises(OperatorError, match="send: desks has 2 actors; say which with shard="):
         list(from_range(1).for_each(Misdirected(desks, None)).run())
+
+
+@dataclass(frozen=True)
+class Locked(Stateless[int, int]):
+    lock: object
+
+    def apply(self, item: int, /) -> int:
+        return item
+
+
+def test_an_operator_that_cannot_be_copied_is_refused_with_a_sentence() -> None:
+    with pytest.raises(PlanError, match=r"Locked cannot be copied for a run.*Keep locks.*out of operators"):
+        list(from_range(1).for_each(Locked(Lock())).run())

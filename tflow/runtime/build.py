@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tflow.combinators import graph, nodes
 from tflow.runtime.cell import CELLS, Cell, Site
-from tflow.runtime.chain import Chain, Source, Step, step_of
+from tflow.runtime.chain import Chain, Source, Step, fuses, step_of
 
 
 def build(sink: nodes.Node, site: Site, *, fuse: bool = True) -> Cell:
@@ -15,21 +15,17 @@ def build(sink: nodes.Node, site: Site, *, fuse: bool = True) -> Cell:
     consumers = {up: node for node in order for up in node.inputs}
 
     def continues(node: nodes.Node) -> bool:
-        return node in consumers and step_of(consumers[node], site) is not None
+        return node in consumers and fuses(consumers[node])
 
     for node in order:
-        step = step_of(node, site)
-        if step is None:
-            cell = CELLS[type(node)](node, tuple(made[up] for up in inputs_at(site, node)), site)
-            made[node] = cell
-            if isinstance(cell, Source) and not continues(node):
-                made[node] = Chain([], cell, site)
+        if fuses(node):
+            chain.append(step_of(node, site))
+            if not (fuse and continues(node)):
+                made[node] = Chain(chain, made[chain[0].node.inputs[0]], site)
+                chain = []
             continue
-        chain.append(step)
-        if fuse and continues(node):
-            continue
-        made[node] = Chain(chain, made[chain[0].node.inputs[0]], site)
-        chain = []
+        cell = CELLS[type(node)](node, tuple(made[up] for up in inputs_at(site, node)), site)
+        made[node] = Chain([], cell, site) if isinstance(cell, Source) and not continues(node) else cell
     return made[sink]
 
 

@@ -22,7 +22,7 @@ from tflow.errors import PlanError, TflowError
 from tflow.runtime.answers import DONE, SKIP, Answer
 from tflow.runtime.cell import Cell, Site
 from tflow.runtime.stats import Reading
-from tflow.types import NOWHERE, ActorOp, AnyOp, Stateful, StatefulActorOp, Stateless
+from tflow.types import NOWHERE, ActorOp, AnyOp, LiveOp, Stateful, StatefulActorOp, StatefulLiveOp, Stateless
 
 SAMPLE = 64
 """One item in so many is measured."""
@@ -39,8 +39,8 @@ class Step(NamedTuple):
     initial: Callable[[], object] | None = None
 
 
-def step_of(node: nodes.Node, site: Site) -> Step | None:
-    """The step that runs ``node`` at ``site``; None if it is not a per-item operator."""
+def step_of(node: nodes.Node, site: Site) -> Step:
+    """The step that runs a per-item operator at ``site``."""
     match node:
         case nodes.Map(fn=fn):
             return Step(node, "map", fn)
@@ -53,10 +53,10 @@ def step_of(node: nodes.Node, site: Site) -> Step | None:
         case nodes.ForEach(op=op):
             return _operator_step(node, op, site)
         case _:
-            return None
+            raise TypeError(node)
 
 
-def _operator_step(node: nodes.Node, op: AnyOp, site: Site) -> Step | None:
+def _operator_step(node: nodes.Node, op: AnyOp, site: Site) -> Step:
     if isinstance(op, (ActorOp, StatefulActorOp)):
         wanted = actor_class_of(op)
         if wanted is not None and not isinstance(site.actor, wanted):
@@ -75,12 +75,25 @@ def _operator_step(node: nodes.Node, op: AnyOp, site: Site) -> Step | None:
         case StatefulActorOp():
             return Step(node, "step", partial(op.step, site.actor), op.init)
         case _:
-            return None
+            raise TypeError(op)
+
+
+def fuses(node: nodes.Node) -> bool:
+    """True for per-item operators: those that are steps of a chain, and not cells of their own."""
+    if isinstance(node, nodes.ForEach):
+        return not isinstance(node.op, (LiveOp, StatefulLiveOp))
+    return isinstance(node, (nodes.Map, nodes.Filter, nodes.Tap, nodes.Scan))
 
 
 def own_copy(op: AnyOp) -> AnyOp:
     """An operator for one run and one shard: what it changes in itself against the rules reaches no other."""
-    return copy.deepcopy(op, {id(actors): actors for actors in actors_of(op)})
+    try:
+        return copy.deepcopy(op, {id(actors): actors for actors in actors_of(op)})
+    except Exception as error:
+        raise PlanError(
+            f"{type(op).__name__} cannot be copied for a run, as it could not travel to an actor: {error}. Keep locks, open "
+            "files and the like out of operators."
+        ) from error
 
 
 def first_state(site: Site, node: nodes.Node, init: Callable[[], object]) -> object:
@@ -95,6 +108,8 @@ class Source(Cell):
     """Where a stream begins: a Python iterator. It is read by the chain after it, in one loop with the chain's operators."""
 
     more = True
+    took_ns = 0
+    """How long the last measured item took to read."""
     opened: Iterator[object] | None = None
 
     @property
@@ -127,7 +142,8 @@ class Source(Cell):
         if value is _END:
             self.more = False
             return DONE
-        self.busy_ns += (perf_counter_ns() - start) * (reader.seen + 1 - reader.measured_at)
+        self.took_ns = perf_counter_ns() - start
+        self.busy_ns += self.took_ns * (reader.seen + 1 - reader.measured_at)
         return value, NOWHERE
 
     def readings(self) -> Iterator[tuple[nodes.Node, Reading]]:
@@ -175,7 +191,8 @@ class Chain(Cell):
             start = now
             if not keep:
                 break
-        self.quick = 0 if start - begin >= SLOW_NS else SAMPLE - 1
+        took = start - begin + (self.source.took_ns if self.source else 0)
+        self.quick = 0 if took >= SLOW_NS else SAMPLE - 1
         return (value, origin) if keep else SKIP
 
     def _apply(self, index: int, kind: str, fn: Callable[..., object], value: object) -> tuple[object, bool]:
