@@ -250,9 +250,11 @@ class Provenance(NamedTuple):
         distinct = {id(part): part for part in parts}
         if len(distinct) == 1:
             return next(iter(distinct.values()))
-        made = [part.versions for part in distinct.values() if part.sources]  # those of the driver have no weights
-        policies = dict.fromkeys(policy for versions in made for policy in versions)
-        versions = {policy: min(each.get(policy, 0) for each in made) for policy in policies}
+        versions: dict[str, int] = {}
+        for policy in dict.fromkeys(policy for part in distinct.values() for policy in part.versions):
+            pools = {source.actors for part in distinct.values() if policy in part.versions for source in part.sources}
+            concerned = [part for part in distinct.values() if any(source.actors in pools for source in part.sources)]
+            versions[policy] = min(part.versions.get(policy, 0) for part in concerned)  # never updated is version 0
         return Provenance(frozenset().union(*(part.sources for part in distinct.values())), versions)
 
 

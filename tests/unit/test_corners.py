@@ -330,6 +330,40 @@ def test_only_what_nobody_can_change_is_shared_by_branches() -> None:
     assert len(list(Union(a, b).run())) == 2
 
 
+class Named(str):
+    """A string with room for more."""
+
+
+@dataclass(frozen=True)
+class Base:
+    value: int = 1
+
+
+class Loose(Base):
+    """Not frozen any more."""
+
+
+def test_subclasses_with_room_for_more_are_not_frozen() -> None:
+    name, loose = Named("a"), Loose()
+    assert is_frozen(Base())
+    object.__setattr__(name, "notes", [])
+    object.__setattr__(loose, "notes", [])
+    assert not is_frozen(name)
+    assert not is_frozen(loose)
+
+
+def test_unions_and_selections_of_shards_are_counted() -> None:
+    run = ParUnion(par_from_items("ab"), par_from_items("cd")).select_shards(0, 2).gather_sync().run()
+    assert list(run) == ["a", "c"]
+    assert (run.stats()["ParUnion()"].shown, run.stats()["select_shards"].shown) == (2, 2)
+
+
+def test_an_error_of_a_run_inside_flat_map_names_flat_map() -> None:
+    broken = from_range(2).map(lambda x: 1 // 0).named("inner")
+    with pytest.raises(OperatorError, match=r"^flat_map\(<lambda>\) on the driver, item 0, raised OperatorError: map"):
+        list(from_range(1).flat_map(lambda x: broken.run()).run())
+
+
 def test_branches_do_not_see_each_others_changes() -> None:
     def spoil(values: list[int]) -> int:
         values.append(9)

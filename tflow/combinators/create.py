@@ -12,6 +12,7 @@ from typing import Generic, cast
 
 from tflow.combinators import check, hints, nodes
 from tflow.combinators.actors import Actors
+from tflow.combinators.methods import is_foreign
 from tflow.combinators.par import ParIter
 from tflow.combinators.stream import Iter
 from tflow.errors import PlanError
@@ -62,12 +63,9 @@ def from_actors(actors: Actors[W], pull: Callable[[W], U]) -> ParIter[U]:
     check.instance("from_actors", "actors", actors, Actors, "actors, made by create_actors()")
     check.function("from_actors", pull)
     check.called_with("from_actors", pull, "the actor alone")
-    owner, _, name = getattr(pull, "__qualname__", "").rpartition(".")
     known = actors.actor_class()
-    if known is not None and owner.isidentifier() and not hasattr(known, name):
-        raise PlanError(
-            f"from_actors: {owner}.{name} is not a method of {known.__name__}, the class of the actors {actors.name!r}."
-        )
+    if known is not None and is_foreign(pull, known):
+        raise PlanError(f"from_actors: {pull.__qualname__} is not a method of {known.__name__}, the class of the actors.")
     return ParIter(nodes.FromActors(actors, pull))
 
 

@@ -159,6 +159,7 @@ class Scatter(ParSource):
 
     up: Node
     always_sync: ClassVar[bool | None] = False
+    holds_back: ClassVar[bool] = True
 
     @property
     def inputs(self) -> tuple[Node, ...]:
@@ -246,6 +247,7 @@ class Shuffle(Unary):
     shape: ClassVar[str] = "shuffle({buffer})"
     limits: ClassVar[str] = "buffer={buffer}, seed={seed}"
     always_sync: ClassVar[bool | None] = False
+    holds_back: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, eq=False)

@@ -90,7 +90,10 @@ def _capability_fits(node: nodes.ForEach | nodes.CallActor, name: str, required:
     if hints.accepts(required, OnActor):
         fix = "works beside an actor; apply it with par_for_each before gathering, or with call() or hand_off()"
     elif offered is Async and hints.accepts(required, Sync):
+        late = [n.what for n in graph.walk(node.up) if n.parallel and n.holds_back]
         fix = "is on-policy and needs a synchronous stream; use gather_sync()"
+        if late:
+            fix = f"is on-policy and needs a synchronous stream, but {late[0]} before it holds items of earlier rounds back"
     else:
         fix = "must run on the driver; gather first, then for_each"
     raise PlanError(f'Ill-typed plan: "{name}" {fix} ({node.what} offers {offered.__name__}).')

@@ -11,11 +11,13 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
+from functools import partial
 from types import TracebackType
 from typing import Protocol, Self
 
 from tflow.combinators.actors import Actors
 from tflow.errors import RunClosed, ShardFailed, TflowError
+from tflow.runtime.cell import attempt_all
 from tflow.runtime.host import State
 from tflow.types import Shard
 
@@ -68,8 +70,8 @@ class LiveShard:
         """Waits for the next call, which takes it along. The latest per policy and method wins."""
         self.held: Mapping[str, int] = {}
         """Per policy, the version that the actor has once it has taken the state in."""
-        self.sequence = 0
-        """How many items have come from it."""
+        self.latest: dict[tuple[str, Callable[..., object]], int] = {}
+        """The number of the last update for each policy and method."""
 
     @property
     def place(self) -> str:
@@ -77,8 +79,10 @@ class LiveShard:
 
     def put_state(self, method: Callable[..., object], value: object, policy: str, version: int) -> None:
         """Replace what waits for this policy and method."""
-        self.state.pop((policy, method), None)  # so that the latest comes last
-        self.state[policy, method] = value
+        key = (policy, method)
+        self.state.pop(key, None)  # so that the latest comes last
+        self.latest[key] = self.latest.get(key, 0) + 1
+        self.state[key] = (self.latest[key], value)
         self.held = {**self.held, policy: version}
 
     def take_state(self) -> State:
@@ -86,8 +90,9 @@ class LiveShard:
         return state
 
     def give_back(self, state: State) -> None:
-        """A call that took the state along will never run: it waits again, unless there is something newer."""
-        self.state = {**state, **self.state}
+        """A call that took the state along will never run: it waits again, unless something newer has been sent since."""
+        fresh = {key: (number, value) for key, (number, value) in state.items() if number == self.latest[key]}
+        self.state = {**fresh, **self.state}
 
 
 class LivePool:
@@ -152,11 +157,20 @@ class Runtime(ABC):
         if id(actors) not in self.pools:
             taken = {pool.name for pool in self.pools.values()}
             name = next(n for n in _numbered(actors.name) if n not in taken)
-            pool = LivePool(actors, name)
-            for index in range(actors.num):
-                pool.shards.append(self._spawn(pool, index, derive(seed, index, 0)))
-            self.pools[id(actors)] = pool
+            self.pools[id(actors)] = self._made(LivePool(actors, name), seed)
         return self.pools[id(actors)]
+
+    def _made(self, pool: LivePool, seed: int) -> LivePool:
+        """All actors of a pool, or none."""
+        try:
+            for index in range(pool.actors.num):
+                pool.shards.append(self._spawn(pool, index, derive(seed, index, 0)))
+        except ShardFailed:
+            attempt_all([partial(self.stop, shard.handle) for shard in reversed(pool.shards)])
+            raise
+        for shard in pool.shards:
+            self.cleanup.callback(self.stop, shard.handle)
+        return pool
 
     def _spawn(self, pool: LivePool, index: int, seed: int) -> LiveShard:
         shard = Shard(pool.name, index, pool.actors.num, 0, seed)
@@ -164,7 +178,6 @@ class Runtime(ABC):
             handle = self.spawn(pool.actors.make, shard)
         except Exception as error:
             raise ShardFailed(f"Shard {pool.name}[{index}] could not be made: {type(error).__name__}: {error}") from error
-        self.cleanup.callback(self.stop, handle)
         return LiveShard(pool, index, handle)
 
     def new_run(self) -> int:

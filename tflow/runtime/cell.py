@@ -8,13 +8,14 @@ The same cells run on the driver and inside actors; a ``Site`` is the place they
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 from tflow.combinators import nodes
 from tflow.errors import OperatorError
 from tflow.runtime.answers import Answer
 from tflow.runtime.stats import Reading
+from tflow.types import Provenance
 
 
 class Site:
@@ -29,6 +30,10 @@ class Site:
         self.actor: object = None
         self.env_steps = 0
         """Counted where items enter the driver."""
+
+    def stamp(self) -> Provenance:
+        """Where the next item of an actor comes from."""
+        raise NotImplementedError
 
     def now(self) -> float:
         """The runtime's clock, in seconds."""
@@ -66,8 +71,7 @@ class Cell:
         """The consumer asks no more. Travels upstream."""
         if not self.closed:
             self.closed = True
-            for up in self.ups:
-                up.close()
+            attempt_all([up.close for up in self.ups])
 
     def queued(self) -> int:
         """How many items the cell holds back."""
@@ -76,6 +80,25 @@ class Cell:
     def readings(self) -> Iterator[tuple[nodes.Node, Reading]]:
         """Counts of the node, or of each node if the cell runs several."""
         yield self.node, Reading(self.seen, self.shown, self.busy_ns, self.queued())
+
+
+def attempt_all(actions: Iterable[Callable[[], object]]) -> None:
+    """Do all of it, even if some of it fails; then raise the first failure."""
+    failures: list[Exception] = []
+    for action in actions:
+        try:
+            action()
+        except Exception as failure:
+            failures.append(failure)
+    if failures:
+        raise failures[0]
+
+
+def close_iterator(iterator: object) -> None:
+    """Let a user's generator run its ``finally``, unless it is what is running right now."""
+    close = getattr(iterator, "close", None)
+    if callable(close) and not getattr(iterator, "gi_running", False):
+        close()
 
 
 Maker = Callable[[Any, tuple[Cell, ...], Site], Cell]  # Any: each maker takes the one node class it is registered for

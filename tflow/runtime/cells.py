@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 from time import perf_counter_ns
 from typing import cast
 
 from tflow.combinators import nodes
-from tflow.errors import TflowError
+from tflow.combinators.methods import bound
 from tflow.runtime.answers import DONE, SKIP, WAITING, Answer, Ready
-from tflow.runtime.cell import Cell, Site, runs
+from tflow.runtime.cell import Cell, Site, attempt_all, close_iterator, runs
 from tflow.runtime.chain import Source
 from tflow.runtime.program import Fed, Pulled
 from tflow.types import NOWHERE, Provenance
@@ -41,23 +40,17 @@ def _again_and_again(values: Iterable[object]) -> Iterator[object]:
 
 @runs(Pulled)
 class Pull(Source):
-    """The source of a shard: calls on its actor."""
+    """The source of a shard: calls on its actor. Each item is stamped with where and with which weights it was made."""
 
     node: Pulled
+    stamps = True
+
+    def stamp(self) -> Provenance:
+        return self.site.stamp()
 
     def open(self) -> Iterator[object]:
         pull = bound(self.node.pull, self.site.actor)
         return cast("Iterator[object]", pull()) if self.node.opens else _calls(pull)
-
-
-def bound(method: Callable[..., object], actor: object) -> Callable[..., object]:
-    """A method, named by way of a class such as ``Worker.sample``, as the actor itself has it: a subclass may override it, and a
-    protocol only declares it. Other functions are called with the actor."""
-    owner, _, name = getattr(method, "__qualname__", "").rpartition(".")
-    if owner and not owner.endswith("<locals>") and hasattr(actor, name):
-        own: Callable[..., object] = getattr(actor, name)
-        return own
-    return partial(method, actor)
 
 
 def _calls(pull: Callable[..., object]) -> Iterator[object]:
@@ -174,21 +167,26 @@ class Flatten(Cell):
                     self.shown += 1
                     self.fruitless = False
                     yield member, self.origin
-                if self.fruitless:
-                    self.fruitless = False
-                    yield SKIP
-                answer = self.ups[0].poll()
-                if type(answer) is tuple:
-                    self.seen += 1
-                    self.fruitless = True
-                    value, self.origin = answer
-                    self.members = iter(self.open(value))
-                else:
-                    yield answer
-            except TflowError:
-                raise
             except Exception as error:
                 raise self.site.blame(self.node, self.seen - 1, error) from error
+            if self.fruitless:
+                self.fruitless = False
+                yield SKIP
+            answer = self.ups[0].poll()
+            if type(answer) is not tuple:
+                yield answer
+                continue
+            self.seen += 1
+            self.fruitless = True
+            value, self.origin = answer
+            try:
+                self.members = iter(self.open(value))
+            except Exception as error:
+                raise self.site.blame(self.node, self.seen - 1, error) from error
+
+    def close(self) -> None:
+        if not self.closed:
+            attempt_all([super().close, lambda: close_iterator(self.members)])
 
     def open(self, value: object) -> Iterable[object]:
         if isinstance(self.node, nodes.Flatten):

@@ -20,9 +20,9 @@ from tflow.combinators import nodes
 from tflow.combinators.validate import actor_class_of, actors_of
 from tflow.errors import PlanError, TflowError
 from tflow.runtime.answers import DONE, SKIP, Answer
-from tflow.runtime.cell import Cell, Site
+from tflow.runtime.cell import Cell, Site, close_iterator
 from tflow.runtime.stats import Reading
-from tflow.types import NOWHERE, ActorOp, AnyOp, LiveOp, Stateful, StatefulActorOp, StatefulLiveOp, Stateless
+from tflow.types import NOWHERE, ActorOp, AnyOp, LiveOp, Provenance, Stateful, StatefulActorOp, StatefulLiveOp, Stateless
 
 SAMPLE = 64
 """One item in so many is measured."""
@@ -108,6 +108,8 @@ class Source(Cell):
     """Where a stream begins: a Python iterator. It is read by the chain after it, in one loop with the chain's operators."""
 
     more = True
+    stamps = False
+    """True if every item has a provenance of its own; the items of the driver come from nowhere."""
     took_ns = 0
     """How long the last measured item took to read."""
     opened: Iterator[object] | None = None
@@ -128,12 +130,9 @@ class Source(Cell):
         yield
 
     def close(self) -> None:
-        """Let a user's generator run its ``finally``."""
         if not self.closed:
             super().close()
-            close = getattr(self.opened, "close", None)
-            if callable(close):
-                close()
+            close_iterator(self.opened)
 
     def read(self, reader: Chain) -> Answer:
         """Read one item against the clock."""
@@ -144,7 +143,11 @@ class Source(Cell):
             return DONE
         self.took_ns = perf_counter_ns() - start
         self.busy_ns += self.took_ns * (reader.seen + 1 - reader.measured_at)
-        return value, NOWHERE
+        return value, self.stamp() if self.stamps else NOWHERE
+
+    def stamp(self) -> Provenance:
+        """Where the item in hand comes from."""
+        return NOWHERE
 
     def readings(self) -> Iterator[tuple[nodes.Node, Reading]]:
         return iter(())
@@ -168,7 +171,8 @@ class Chain(Cell):
         super().__init__(steps[-1].node if steps else up.node, (up,), site)
 
     def answers(self) -> Iterator[Answer]:
-        loop = fused(tuple(step.kind for step in self.steps), reads=self.source is not None)
+        origin = "origin" if self.source is None else "source.stamp()" if self.source.stamps else "NOWHERE"
+        loop = fused(tuple(step.kind for step in self.steps), origin)
         functions = (step.fn for step in self.steps)
         return loop(self, self.source or self.ups[0].stream, self.states, self.rejected, *functions)
 
@@ -253,10 +257,10 @@ def answers(cell, upstream, states, rejected{functions}):
 FROM_SOURCE = """\
 def answers(cell, source, states, rejected{functions}):
     try:
-        origin, values = NOWHERE, source.values
+        values = source.values
         while source.more:
             for value in islice(values, cell.quick):
-                # straight from the iterator: there is no answer to look at
+                origin = {origin}
                 cell.seen += 1
 """
 FIRST_LINE = FROM_STREAM.count("\n") + 1
@@ -276,17 +280,19 @@ TAIL = """\
     while True:
         yield DONE
 """
-_compiled: dict[tuple[tuple[str, ...], bool], Callable[..., Iterator[Answer]]] = {}
+_compiled: dict[tuple[tuple[str, ...], str], Callable[..., Iterator[Answer]]] = {}
 
 
-def fused(kinds: tuple[str, ...], *, reads: bool) -> Callable[..., Iterator[Answer]]:
-    """The generated loop for a chain of these kinds of steps, after a stream or straight from a source."""
-    if (kinds, reads) not in _compiled:
+def fused(kinds: tuple[str, ...], origin: str) -> Callable[..., Iterator[Answer]]:
+    """The generated loop for a chain of these kinds of steps; ``origin`` says where the provenance of an item is found: with
+    it, if it comes from a stream, else at the source."""
+    if (kinds, origin) not in _compiled:
+        reads = origin != "origin"
         functions = "".join(f", f{i}" for i in range(len(kinds)))
-        head = (FROM_SOURCE if reads else FROM_STREAM).format(functions=functions)
+        head = (FROM_SOURCE if reads else FROM_STREAM).format(functions=functions, origin=origin)
         body = "".join(f"                {LINES[kind].format(i=i)}\n" for i, kind in enumerate(kinds))
         tail = TAIL.format(next="source.read(cell)" if reads else "next(upstream)")
         namespace: dict[str, object] = {"islice": islice, "SKIP": SKIP, "DONE": DONE, "NOWHERE": NOWHERE}
         exec(compile(head + body + tail, "<tflow chain>", "exec"), namespace)  # no text of a user is in it
-        _compiled[kinds, reads] = cast("FunctionType", namespace["answers"])
-    return _compiled[kinds, reads]
+        _compiled[kinds, origin] = cast("FunctionType", namespace["answers"])
+    return _compiled[kinds, origin]

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import cast
 
 from tflow.combinators import graph, nodes
 from tflow.combinators.actors import Actors
 from tflow.combinators.validate import actors_in
-from tflow.errors import RunClosed
+from tflow.errors import RunClosed, TflowError
 from tflow.runtime.base import Call, LivePool, LiveShard, Mailbox, Owner, Runtime, derive
-from tflow.runtime.cell import Site
+from tflow.runtime.cell import Site, attempt_all
 from tflow.runtime.host import State
 from tflow.runtime.ledger import Books
 
@@ -35,6 +36,10 @@ class Driver(Site):
         self.books = Books()
         self.pools: list[LivePool] = []
         self.patience = PATIENCE
+        self.news = False
+        """A call has arrived since the driver last rested: cells that answered before that may answer otherwise now."""
+        self.failure: TflowError | None = None
+        """What a message to an actor raised."""
         self.events: dict[LiveShard, int] = {}
         """Events of this run that are on their way to each shard."""
 
@@ -71,13 +76,13 @@ class Driver(Site):
             if call in self.mailbox.in_flight:
                 del self.mailbox.in_flight[call]
                 self.books.answered += 1
-                call.done = True
+                call.done = self.news = True
                 call.owner.arrived(call)
 
     def asked_in_vain(self) -> None:
         """A cell that waits for a call was polled again, because other streams are busy: sometimes look what has finished."""
         self.patience -= 1
-        if self.patience == 0:
+        if self.patience <= 0 and self.mailbox.in_flight:
             self.collect(timeout=0)
 
     def abandon(self, calls: Iterable[Call]) -> None:
@@ -93,6 +98,5 @@ class Driver(Site):
         """The run is over: leave nothing of it in the session."""
         self.abandon(self.mailbox.in_flight)
         if not self.runtime.closed:
-            for pool in self.pools:
-                for shard in pool.shards:
-                    self.runtime.forget(shard.handle, self.run)
+            shards = [shard for pool in self.pools for shard in pool.shards]
+            attempt_all([partial(self.runtime.forget, shard.handle, self.run) for shard in shards])

@@ -8,7 +8,7 @@ from itertools import islice
 from types import TracebackType
 from typing import Generic, Self, cast
 
-from tflow.combinators import check, graph
+from tflow.combinators import check, graph, nodes
 from tflow.combinators.actors import Actors
 from tflow.combinators.describe import placement
 from tflow.combinators.runnable import Runnable
@@ -18,7 +18,7 @@ from tflow.runtime import cells, joints  # noqa: F401  # they register their cel
 from tflow.runtime.answers import DONE, SKIP, Answer, Blocked
 from tflow.runtime.base import Call, Runtime
 from tflow.runtime.build import build
-from tflow.runtime.cell import Cell
+from tflow.runtime.cell import Cell, attempt_all
 from tflow.runtime.driver import Driver
 from tflow.runtime.gather import Gather
 from tflow.runtime.host import Reply
@@ -60,23 +60,28 @@ class Run(Generic[T]):
     # ------------------------------------------------------------------- items
 
     def __iter__(self) -> Iterator[T]:
-        if self._ended:
+        if self._ended and self._failure is None:
             return
         self._check_open()
         shown_at = self._driver.now()
         try:
             while not self._ended:
+                answer: Answer | None = None
                 for answer in islice(self._started().stream, 64):
                     if type(answer) is tuple:
                         value, self._provenance = answer
                         shown_at = 0.0
                         yield cast("T", value)
-                        if self._closed:  # by the consumer, meanwhile
-                            return
                     elif answer is not SKIP:
                         self._rest(answer)
                         break
+                    if self._closed:  # by the consumer or by user code, meanwhile
+                        if self._failure is not None:
+                            self._check_open()
+                        return
                 else:
+                    if answer is None:
+                        raise RunClosed("User code raised GeneratorExit, which ended the run; start a new one.")
                     shown_at = self._warn_if_stalled(shown_at or self._driver.now())
         except GeneratorExit:  # the consumer let go of this iterator; the run itself goes on
             raise
@@ -113,6 +118,7 @@ class Run(Generic[T]):
                     driver.collect()
             while driver.mailbox.in_flight:
                 driver.collect()
+            self._raise_failed_message()
             self._ended = True
             self.close()
             for cell in driver.cells:  # enough items came without a failed shard; it is not hushed up all the same
@@ -120,9 +126,16 @@ class Run(Generic[T]):
                     cell.raise_failure()
         elif driver.mailbox.in_flight:
             driver.collect()
+            self._raise_failed_message()
+        elif driver.news:  # a look in between has collected what a cell was waiting for: ask again
+            driver.news = False
         else:
             why = answer.why if isinstance(answer, Blocked) else "nothing is in flight"
             raise Deadlock(f"The plan cannot go on: {why}. Nothing is in flight that could change this.")
+
+    def _raise_failed_message(self) -> None:
+        if self._driver.failure is not None:
+            raise self._driver.failure
 
     def _warn_if_stalled(self, since: float) -> float:
         if self._driver.now() - since < STALL_S:
@@ -164,6 +177,10 @@ class Run(Generic[T]):
                 staleness[positions[cell.node]] = cell.staleness
                 for position, reading in cell.remote_readings():
                     readings.setdefault(position, []).append(reading)
+        for position, node in enumerate(self._order):
+            if isinstance(node, (nodes.ParUnionOf, nodes.SelectShards)):  # they run nothing: what enters them leaves them
+                entered = sum(r.shown for up in node.inputs for r in readings.get(positions[up], ()))
+                readings[position] = [Reading(entered, entered, 0, 0)]
         return RunStats(
             tuple(
                 OperatorStats(
@@ -207,14 +224,12 @@ class Run(Generic[T]):
         if self._closed:
             return
         self._closed = True
-        if self._sink is not None:
-            self._sink.close()
-        for cell in self._driver.cells:
-            if isinstance(cell, Live):
-                cell.abandon_outbox()
-        self._driver.forget()
+        steps: list[Callable[[], object]] = [] if self._sink is None else [self._sink.close]
+        steps += [cell.abandon_outbox for cell in self._driver.cells if isinstance(cell, Live)]
+        steps.append(self._driver.forget)
         if self._own_session:
-            self._runtime.close()
+            steps.append(self._runtime.close)
+        attempt_all(steps)
 
     def __enter__(self) -> Self:
         return self

@@ -18,7 +18,6 @@ from tflow.runtime.driver import Driver
 from tflow.runtime.host import Reply, Request
 from tflow.runtime.program import Fed, localised, marked
 from tflow.runtime.stats import Reading, Staleness
-from tflow.types import Provenance, Source
 
 EVERYTHING = 2**62
 """A fed shard answers with all that its input gives."""
@@ -67,7 +66,8 @@ class Gather(Cell):
     def issue(self, link: Link, *, count: int = EVERYTHING, feed: Ready | None = None, last: bool = False) -> None:
         """Ask a shard for items."""
         key = (self.site.run, self.position, link.index)
-        request = Request(key, link.program, self.site.fuse, count, () if feed is None else (feed,), last)
+        fed = () if feed is None else (feed,)
+        request = Request(key, link.program, self.site.fuse, count, fed, last, link.shard.held)
         link.program = None
         call = self.site.issue(link.shard, "pull", (request,), self)
         call.tag = link
@@ -78,7 +78,6 @@ class Gather(Cell):
         assert isinstance(link, Link)
         if isinstance(call.reply, Reply):
             self.site.books.received += len(call.reply.items) + call.reply.unused
-            self.site.env_steps += call.reply.env_steps
             self.drop("ended", call.reply.unused)
             link.readings = call.reply.readings
         if link.calls and link.calls[0] is call:
@@ -96,16 +95,10 @@ class Gather(Cell):
         assert isinstance(reply, Reply)
         link.ended = link.ended or reply.ended
         self.failure = self.failure or reply.error
-        origins = reply.origins or [self.origin(link.shard, call) for _ in reply.items]
+        self.site.env_steps += reply.env_steps
         if self.makes_items:
             self.seen += len(reply.items)
-        self.buffer.extend((ready, link) for ready in zip(reply.items, origins, strict=True))
-
-    def origin(self, shard: LiveShard, call: Call) -> Provenance:
-        """Where the next item of a shard comes from."""
-        source = Source(shard.pool.name, shard.index, shard.incarnation, shard.sequence)
-        shard.sequence += 1
-        return Provenance(frozenset((source,)), call.versions)
+        self.buffer.extend((ready, link) for ready in zip(reply.items, reply.origins, strict=True))
 
     def deliver(self) -> Ready:
         """Hand over the next item and note how old it is."""
@@ -141,7 +134,7 @@ class Gather(Cell):
 
     def close(self) -> None:
         if not self.closed:
-            super().close()
+            closing = super().close
             for call in [call for link in self.links for call in link.calls if call.done]:
                 self.failure = self.failure or call.error or (call.reply.error if isinstance(call.reply, Reply) else None)
             self.site.abandon([call for link in self.links for call in link.calls if not call.done])
@@ -149,6 +142,7 @@ class Gather(Cell):
             self.buffer.clear()
             for link in self.links:
                 link.calls.clear()
+            closing()
 
     def remote_readings(self) -> Iterator[tuple[int, Reading]]:
         """What the shards said of their operators, by position in the plan."""

@@ -5,22 +5,23 @@ Chains are kept by (run, node), so two plans over the same actors never meet eac
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from tflow.combinators import nodes
+from tflow.combinators.methods import bound
 from tflow.errors import OperatorError, TflowError
 from tflow.runtime.answers import DONE, SKIP, Ready
 from tflow.runtime.build import build
-from tflow.runtime.cell import Cell, Site
-from tflow.runtime.cells import Inbox, bound
+from tflow.runtime.cell import Cell, Site, attempt_all
+from tflow.runtime.cells import Inbox
 from tflow.runtime.stats import Reading
-from tflow.types import Provenance, Shard
+from tflow.types import Provenance, Shard, Source
 
 ChainKey = tuple[int, int, int]
 """A run, the position of the gather in its plan, and which of its shards this is: one actor may serve several."""
-State = dict[tuple[str, Callable[..., object]], object]
-"""Arguments of methods to call before anything else, by policy and method."""
+State = dict[tuple[str, Callable[..., object]], tuple[int, object]]
+"""Arguments of methods to call before anything else, by policy and method; each with the number of the update."""
 
 
 class Request(NamedTuple):
@@ -35,6 +36,8 @@ class Request(NamedTuple):
     feed: tuple[Ready, ...]
     last: bool
     """No more input will come: give out what is held back."""
+    versions: Mapping[str, int]
+    """Per policy, the version of the weights that the actor has once it has taken the state in."""
 
 
 class Reply(NamedTuple):
@@ -42,7 +45,7 @@ class Reply(NamedTuple):
 
     items: list[object]
     origins: list[Provenance]
-    """Where the items of a fed shard come from; the driver knows it for the others."""
+    """Where each item comes from."""
     unused: int
     """Input that a shard was fed and will never use, because it has ended."""
     ended: bool
@@ -55,13 +58,31 @@ class Reply(NamedTuple):
 NOTHING = Reply([], [], 0, False, None, 0, {})
 
 
+class ActorSite(Site):
+    """An actor as a place where cells run, for one chain."""
+
+    def __init__(self, host: Host) -> None:
+        super().__init__(shard=host.place, seed=str(host.shard.index))
+        self.host = host
+        self.actor = host.actor
+        self.versions: Mapping[str, int] = {}
+
+    def stamp(self) -> Provenance:
+        shard = self.host.shard
+        source = Source(shard.actors, shard.index, shard.incarnation, self.host.made)
+        self.host.made += 1
+        return Provenance(frozenset((source,)), self.versions)
+
+
 class Host:
     """One actor with its chains."""
 
     def __init__(self, make: Callable[[Shard], object], shard: Shard) -> None:
         self.shard = shard
         self.actor = make(shard)
-        self.chains: dict[ChainKey, tuple[Cell, Site]] = {}
+        self.made = 0
+        """How many items have come from it."""
+        self.chains: dict[ChainKey, tuple[Cell, ActorSite]] = {}
 
     @property
     def place(self) -> str:
@@ -71,17 +92,17 @@ class Host:
         """Take the state in, then answer with items."""
         self.take(state)
         if request.program is not None:
-            site = Site(shard=self.place, seed=str(self.shard.index))
-            site.actor = self.actor
+            site = ActorSite(self)
             self.chains[request.key] = build(request.program, site, fuse=request.fuse), site
         cell, site = self.chains[request.key]
+        site.versions = request.versions
         inboxes = [inbox for inbox in site.cells if isinstance(inbox, Inbox)]
         for inbox in inboxes:
             inbox.waiting.extend(request.feed)
             inbox.complete = request.last
         return self._answer(cell, site, request, inboxes)
 
-    def _answer(self, cell: Cell, site: Site, request: Request, inboxes: list[Inbox]) -> Reply:
+    def _answer(self, cell: Cell, site: ActorSite, request: Request, inboxes: list[Inbox]) -> Reply:
         items: list[object] = []
         origins: list[Provenance] = []
         ended, error, unused = False, None, 0
@@ -90,8 +111,7 @@ class Host:
                 answer = cell.poll()
                 if type(answer) is tuple:
                     items.append(answer[0])
-                    if inboxes:
-                        origins.append(answer[1])
+                    origins.append(answer[1])
                 elif answer is not SKIP:
                     ended = answer is DONE
                     break
@@ -115,7 +135,7 @@ class Host:
         return NOTHING._replace(items=[self._call(method)])
 
     def take(self, state: State) -> None:
-        for (_, method), value in state.items():
+        for (_, method), (_, value) in state.items():
             self._call(method, value)
 
     def _call(self, method: Callable[..., object], *args: object) -> object:
@@ -127,9 +147,7 @@ class Host:
 
     def forget(self, run: int) -> None:
         """A run is over: drop its chains."""
-        for key in [key for key in self.chains if key[0] == run]:
-            cell, _ = self.chains.pop(key)
-            cell.close()
+        attempt_all([self.chains.pop(key)[0].close for key in list(self.chains) if key[0] == run])
 
     def close(self) -> None:
         """Close the actor if it knows how to."""

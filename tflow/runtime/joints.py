@@ -159,17 +159,21 @@ class Split(Cell):
         return sum(map(len, self.queues))
 
 
-ATOMS = (int, float, complex, str, bytes, range, type(None), type, FunctionType, BuiltinFunctionType, Enum, Frozen)
+ATOMS = (bool, range, type(None), type, FunctionType, BuiltinFunctionType, Enum, Frozen)
+PLAIN = (int, float, complex, str, bytes)
 
 
 def is_frozen(value: object) -> bool:
     """True if the value certainly cannot be changed: numbers, text, read-only arrays, and frozen things made of these."""
     if isinstance(value, ATOMS):
         return True
+    if isinstance(value, PLAIN):
+        return not getattr(value, "__dict__", None)
     if isinstance(value, (tuple, frozenset)):
         return all(map(is_frozen, value)) and not getattr(value, "__dict__", None)
     if is_dataclass(value) and getattr(value, "__dataclass_params__").frozen:  # noqa: B009  # private, so unknown to checkers
-        return all(is_frozen(getattr(value, field.name, None)) for field in fields(value))
+        names = [field.name for field in fields(value)]
+        return all(is_frozen(getattr(value, name, None)) for name in names) and set(getattr(value, "__dict__", ())) <= set(names)
     read_only = getattr(getattr(value, "flags", None), "writeable", True) is False
     base = getattr(value, "base", None)  # an array may be a view of one that can be written to
     return read_only and (not hasattr(base, "flags") or is_frozen(base))

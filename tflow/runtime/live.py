@@ -150,8 +150,7 @@ class Live(Cell):
 
     def arrived(self, call: Call) -> None:
         self.site.events[call.shard] -= 1
-        if call.error is not None:
-            raise call.error
+        self.site.failure = self.site.failure or call.error
 
     def queued(self) -> int:
         return len(self.live.outbox)

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Collection
 
 from tflow.errors import Deadlock, OperatorError, TflowError
-from tflow.runtime.base import Call, Mailbox, Runtime
+from tflow.runtime.base import Call, LiveShard, Mailbox, Runtime
 from tflow.runtime.host import Host
 from tflow.types import Shard
 
@@ -28,6 +28,8 @@ class LocalRuntime(Runtime):
     def __init__(self) -> None:
         super().__init__()
         self.queue: deque[Call] = deque()
+        self.busy: set[LiveShard] = set()
+        """Actors that a call is running in: one that starts a run of its own there waits inside another's wait."""
 
     def spawn(self, make: Callable[[Shard], object], shard: Shard) -> Host:
         return Host(make, shard)
@@ -37,14 +39,19 @@ class LocalRuntime(Runtime):
 
     def wait(self, mailbox: Mailbox, *, timeout: float | None = None) -> None:
         while not mailbox.finished:
-            if not self.queue:
-                raise Deadlock("A call is in flight that no actor has. This is a bug in tflow.")
-            self.execute(self.queue.popleft())
+            call = next((call for call in self.queue if call.shard not in self.busy), None)
+            if call is not None:
+                self.queue.remove(call)
+                self.execute(call)
+            elif timeout != 0:
+                places = ", ".join(sorted({call.shard.place for call in self.queue}))
+                raise Deadlock(f"A run that an operator started inside an actor waits for that actor itself: {places}.")
             if timeout == 0:
                 return
 
     def execute(self, call: Call) -> None:
         """Run one call and report it to the run that issued it."""
+        self.busy.add(call.shard)
         try:
             call.reply = getattr(call.shard.handle, call.method)(*call.args)
         except TflowError as error:
@@ -54,6 +61,7 @@ class LocalRuntime(Runtime):
             if not isinstance(error, Exception):
                 raise  # Ctrl-C ends the run that waits, which need not be the one that issued the call
         finally:
+            self.busy.discard(call.shard)
             call.mailbox.finished.append(call)
 
     def cancel(self, calls: Collection[Call]) -> list[Call]:
