@@ -51,6 +51,8 @@ T = TypeVar("T", covariant=True)
 """The element of a stream."""
 C = TypeVar("C", covariant=True, bound=Async, default=Async)
 """The capability that a driver stream offers."""
+G = TypeVar("G", covariant=True, bound=Async, default=Sync)
+"""The capability that a parallel stream has once it is gathered behind a barrier."""
 S = TypeVar("S")
 """The state of an operator."""
 W = TypeVar("W")

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.laws.world import items, over_runtimes, results, shard_counts, sizes
-from tflow import Iter, ParIter, Stateful, from_items, from_range, par_from_items, par_from_iterables
+from tflow import Async, Iter, ParIter, Stateful, from_items, from_range, par_from_items, par_from_iterables
 
 Function = Callable[[int], int]
 functions: st.SearchStrategy[Function] = st.sampled_from(
@@ -174,9 +174,9 @@ def random_flow(stream: Iter[int], choices: list[int]) -> Iter[int]:
     return stream
 
 
-def random_par_flow(stream: ParIter[int], choices: list[int]) -> ParIter[int]:
+def random_par_flow(stream: ParIter[int, Async], choices: list[int]) -> ParIter[int, Async]:
     """The same chain inside the actors."""
-    steps: list[Callable[[ParIter[int]], ParIter[int]]] = [
+    steps: list[Callable[[ParIter[int, Async]], ParIter[int, Async]]] = [
         lambda s: s.par_map(lambda x: x + 1),
         lambda s: s.par_filter(lambda x: x % 3 != 0),
         lambda s: s.par_batch(2).par_flatten(),

@@ -12,6 +12,7 @@ from tests.laws.world import RUNTIMES, Learn, Sample, Sampler, samplers, samplin
 from tests.unit.test_corners import Same
 from tflow import (
     Actors,
+    Async,
     Iter,
     Live,
     LocalRuntime,
@@ -26,7 +27,7 @@ from tflow import (
     par_from_iterables,
 )
 
-HOLDS_BACK: dict[str, Callable[[ParIter[Sample]], ParIter[Sample]]] = {
+HOLDS_BACK: dict[str, Callable[[ParIter[Sample]], ParIter[Sample, Async]]] = {
     "flat_map": lambda s: s.par_flat_map(lambda sample: [sample] * 4),
     "shuffle": lambda s: s.par_shuffle(3),
     "batches": lambda s: s.par_batch(3).par_map(lambda batch: batch[0]),

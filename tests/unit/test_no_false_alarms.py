@@ -172,7 +172,7 @@ def test_types_are_found_through_mixins_and_kinds() -> None:
     with pytest.raises(PlanError, match=r"Untyped.*must run on the driver"):
         shards.par_for_each(cast("Any", Untyped())).gather_sync().validate()
     with pytest.raises(PlanError, match=r"OnPolicy.*on-policy"):
-        shards.repartition(2).gather_sync().for_each(OnPolicy()).validate()
+        shards.repartition(2).gather_sync().for_each(cast("Any", OnPolicy())).validate()
     with pytest.raises(PlanError, match=r"OnPolicy.*on-policy"):
-        shards.par_flat_map(lambda x: [x, x]).gather_sync().for_each(OnPolicy()).validate()
+        shards.par_flat_map(lambda x: [x, x]).gather_sync().for_each(cast("Any", OnPolicy())).validate()
     shards.par_batch(2).par_map(len).gather_sync().for_each(OnPolicy()).validate()

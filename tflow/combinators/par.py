@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeGuard, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeGuard, overload
 
-from typing_extensions import TypeIs
+from typing_extensions import TypeIs, TypeVar
 
 from tflow.combinators import check, graph, nodes
 from tflow.combinators.actors import Actors
@@ -14,11 +14,17 @@ from tflow.combinators.runnable import Described
 from tflow.combinators.splits import Splits
 from tflow.combinators.stream import Iter
 from tflow.errors import PlanError
-from tflow.types import Async, OnActor, Op, Shard, Sync, T, U, V
+from tflow.types import Async, G, OnActor, Op, Shard, T, U, V
+
+Gi = TypeVar("Gi", bound=Async)
 
 
-class ParIter(Described, Splits[Iter[T, Sync], Iter[T, Async]]):
-    """A parallel stream of ``T``: one shard per actor. ``gather_*`` brings it to the driver."""
+class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G]):
+    """A parallel stream of ``T``: one shard per actor. ``gather_*`` brings it to the driver.
+
+    ``G`` is what ``gather_sync`` can offer: ``Sync``, unless an operator holds items of earlier calls back. Users write
+    ``ParIter[Rollout]``.
+    """
 
     __slots__ = ()
 
@@ -39,7 +45,7 @@ class ParIter(Described, Splits[Iter[T, Sync], Iter[T, Async]]):
 
     # ------------------------------------------------------------------- inside the actors
 
-    def par_map(self, fn: Callable[[T], U]) -> ParIter[U]:
+    def par_map(self, fn: Callable[[T], U]) -> ParIter[U, G]:
         """Apply a function to each item, inside the actors.
 
         Law: identity and composition, per shard.
@@ -51,14 +57,14 @@ class ParIter(Described, Splits[Iter[T, Sync], Iter[T, Async]]):
         check.function("par_map", fn)
         return ParIter(nodes.Map(self.node, fn))
 
-    def par_for_each(self, op: Op[T, U, OnActor[Any]]) -> ParIter[U]:  # Any: the class of the actors is checked with the plan
+    def par_for_each(self, op: Op[T, U, OnActor[Any]]) -> ParIter[U, G]:  # Any: the class of the actors is checked with the plan
         """Apply an operator to each item, inside the actors; an ``ActorOp`` receives its actor.
 
         Law: as ``par_map``; state is kept per (run, node, shard).
         """
         return ParIter(nodes.ForEach(self.node, check.operator("par_for_each", op)))
 
-    def par_tap(self, fn: Callable[[T], object]) -> ParIter[T]:
+    def par_tap(self, fn: Callable[[T], object]) -> ParIter[T, G]:
         """Look at each item inside the actors.
 
         Law: identity.
@@ -67,12 +73,12 @@ class ParIter(Described, Splits[Iter[T, Sync], Iter[T, Async]]):
         return ParIter(nodes.Tap(self.node, fn))
 
     @overload
-    def par_filter(self, fn: Callable[[T], TypeGuard[U]]) -> ParIter[U]: ...
+    def par_filter(self, fn: Callable[[T], TypeGuard[U]]) -> ParIter[U, G]: ...
     @overload
-    def par_filter(self, fn: Callable[[T], TypeIs[U]]) -> ParIter[U]: ...
+    def par_filter(self, fn: Callable[[T], TypeIs[U]]) -> ParIter[U, G]: ...
     @overload
-    def par_filter(self, fn: Callable[[T], object]) -> ParIter[T]: ...
-    def par_filter(self, fn: Callable[[T], object]) -> ParIter[object]:
+    def par_filter(self, fn: Callable[[T], object]) -> ParIter[T, G]: ...
+    def par_filter(self, fn: Callable[[T], object]) -> ParIter[object, G]:
         """Keep the items for which ``fn`` is true, inside the actors.
 
         Law: as the built-in ``filter``, per shard.
@@ -80,7 +86,7 @@ class ParIter(Described, Splits[Iter[T, Sync], Iter[T, Async]]):
         check.function("par_filter", fn)
         return ParIter(nodes.Filter(self.node, fn))
 
-    def par_flat_map(self, fn: Callable[[T], Iterable[U]]) -> ParIter[U]:
+    def par_flat_map(self, fn: Callable[[T], Iterable[U]]) -> ParIter[U, Async]:
         """Replace each item by zero or more others, inside the actors.
 
         Law: as ``flat_map``, per shard.
@@ -88,14 +94,14 @@ class ParIter(Described, Splits[Iter[T, Sync], Iter[T, Async]]):
         check.function("par_flat_map", fn)
         return ParIter(nodes.FlatMap(self.node, fn))
 
-    def par_flatten(self: ParIter[Iterable[U]]) -> ParIter[U]:
+    def par_flatten(self: ParIter[Iterable[U], Async]) -> ParIter[U, Async]:
         """Replace each iterable by its members, inside the actors.
 
         Law: as ``flatten``, per shard.
         """
         return ParIter(nodes.Flatten(self.node))
 
-    def par_batch(self, size: int) -> ParIter[list[T]]:
+    def par_batch(self, size: int) -> ParIter[list[T], G]:
         """Group consecutive items of each shard; a shorter last list is kept.
 
         Law: ``par_batch(n)`` then ``par_flatten`` is the identity, per shard.
@@ -103,7 +109,7 @@ class ParIter(Described, Splits[Iter[T, Sync], Iter[T, Async]]):
         check.whole("par_batch", "size", size, least=1, hint="To pass items through unbatched, drop par_batch().")
         return ParIter(nodes.Batch(self.node, size))
 
-    def par_take(self, count: int) -> ParIter[T]:
+    def par_take(self, count: int) -> ParIter[T, G]:
         """The first ``count`` items of each shard.
 
         Law: as ``take``, per shard.
@@ -111,7 +117,7 @@ class ParIter(Described, Splits[Iter[T, Sync], Iter[T, Async]]):
         check.whole("par_take", "count", count, least=0)
         return ParIter(nodes.Take(self.node, count))
 
-    def par_scan(self, fn: Callable[[U, T], U], initial: U) -> ParIter[U]:
+    def par_scan(self, fn: Callable[[U, T], U], initial: U) -> ParIter[U, G]:
         """Fold the items of each shard into a state and show the state after each.
 
         Law: as ``scan``, per shard.
@@ -119,7 +125,7 @@ class ParIter(Described, Splits[Iter[T, Sync], Iter[T, Async]]):
         check.function("par_scan", fn)
         return ParIter(nodes.Scan(self.node, fn, initial))
 
-    def par_shuffle(self, buffer: int, *, seed: int = 0) -> ParIter[T]:
+    def par_shuffle(self, buffer: int, *, seed: int = 0) -> ParIter[T, Async]:
         """Shuffle each shard within a buffer; every shard has its own random numbers.
 
         Law: as ``shuffle``, per shard.
@@ -128,7 +134,7 @@ class ParIter(Described, Splits[Iter[T, Sync], Iter[T, Async]]):
         check.whole("par_shuffle", "seed", seed, least=0)
         return ParIter(nodes.Shuffle(self.node, buffer, seed))
 
-    def par_zip(self, other: ParIter[V]) -> ParIter[tuple[T, V]]:
+    def par_zip(self: ParIter[U, Gi], other: ParIter[V, Gi]) -> ParIter[tuple[U, V], Gi]:
         """Pair the items of two streams over the same actors, shard by shard.
 
         Law: as ``zip``, per shard.
@@ -140,7 +146,7 @@ class ParIter(Described, Splits[Iter[T, Sync], Iter[T, Async]]):
 
     # ------------------------------------------------------------------- which actors
 
-    def select_shards(self, *shards: int) -> ParIter[T]:
+    def select_shards(self, *shards: int) -> ParIter[T, G]:
         """Keep some of the shards, by index, in the given order.
 
         Law: the other shards' actors are never called.
@@ -156,7 +162,7 @@ class ParIter(Described, Splits[Iter[T, Sync], Iter[T, Async]]):
             raise PlanError(f"select_shards: each shard can be selected once, got {shards}.")
         return ParIter(nodes.SelectShards(self.node, shards))
 
-    def repartition(self, shards: int) -> ParIter[T]:
+    def repartition(self, shards: int) -> ParIter[T, Async]:
         """Deal the items to ``shards`` fresh actors, each item to the first that is free.
 
         Law: the same multiset of items; at most one item per new actor is under way.
@@ -167,7 +173,7 @@ class ParIter(Described, Splits[Iter[T, Sync], Iter[T, Async]]):
 
     # ------------------------------------------------------------------- to the driver
 
-    def gather_sync(self) -> Iter[T, Sync]:
+    def gather_sync(self) -> Iter[T, G]:
         """Bring items to the driver in rounds: one call per shard, items in shard order.
 
         Law: round r+1 is issued when the consumer asks again after the last item of round r, so every call of a round sees
@@ -175,7 +181,7 @@ class ParIter(Described, Splits[Iter[T, Sync], Iter[T, Async]]):
         """
         return Iter(nodes.GatherSync(self.node, rounds=False))
 
-    def gather_rounds(self) -> Iter[list[T], Sync]:
+    def gather_rounds(self) -> Iter[list[T], G]:
         """As ``gather_sync``, but one list per round.
 
         Law: ``gather_rounds()`` then ``flatten()`` equals ``gather_sync()``.
@@ -204,7 +210,7 @@ class ParIter(Described, Splits[Iter[T, Sync], Iter[T, Async]]):
             check.whole("gather_async", "max_staleness", max_staleness, least=0)
         return Iter(nodes.GatherAsync(self.node, in_flight, per_call, max_staleness))
 
-    def named(self, name: str) -> ParIter[T]:
+    def named(self, name: str) -> ParIter[T, G]:
         """Name the operator for errors, drawings and checkpoints.
 
         Law: identity.
@@ -215,7 +221,7 @@ class ParIter(Described, Splits[Iter[T, Sync], Iter[T, Async]]):
     def _gathered(self) -> nodes.Node:
         return nodes.GatherSync(self.node, rounds=False)
 
-    def _branches(self, split: nodes.Split) -> tuple[Iter[T, Sync], ...]:
+    def _branches(self, split: nodes.Split) -> tuple[Iter[T, G], ...]:
         return tuple(Iter(nodes.Branch(split, index)) for index in range(split.branches))
 
 

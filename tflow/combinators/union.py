@@ -6,7 +6,7 @@ Both are overloaded up to eight inputs, so that the element type is exact in eve
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import overload
+from typing import Generic, overload
 
 from typing_extensions import TypeVar
 
@@ -14,8 +14,9 @@ from tflow.combinators import check, graph, nodes
 from tflow.combinators.par import ParIter
 from tflow.combinators.stream import Iter
 from tflow.errors import PlanError
-from tflow.types import T
+from tflow.types import Async, G, T
 
+Gi = TypeVar("Gi", bound=Async)
 T1 = TypeVar("T1")
 T2 = TypeVar("T2")
 T3 = TypeVar("T3")
@@ -84,7 +85,7 @@ def _shares(weights: Sequence[float], inputs: int) -> tuple[float, ...]:
     return shares
 
 
-class ParUnion(ParIter[T]):
+class ParUnion(ParIter[T, G], Generic[T, G]):
     """Put the shards of several parallel streams side by side.
 
     Law: the shards of the first stream, then those of the second, and so on, each unchanged.
@@ -98,25 +99,25 @@ class ParUnion(ParIter[T]):
 
     # fmt: off
     @overload
-    def __init__(self: ParUnion[T1], a: ParIter[T1], /) -> None: ...
+    def __init__(self: ParUnion[T1, Gi], a: ParIter[T1, Gi], /) -> None: ...
     @overload
-    def __init__(self: ParUnion[T1 | T2], a: ParIter[T1], b: ParIter[T2], /) -> None: ...
+    def __init__(self: ParUnion[T1 | T2, Gi], a: ParIter[T1, Gi], b: ParIter[T2, Gi], /) -> None: ...
     @overload
-    def __init__(self: ParUnion[T1 | T2 | T3], a: ParIter[T1], b: ParIter[T2], c: ParIter[T3], /) -> None: ...
+    def __init__(self: ParUnion[T1 | T2 | T3, Gi], a: ParIter[T1, Gi], b: ParIter[T2, Gi], c: ParIter[T3, Gi], /) -> None: ...
     @overload
-    def __init__(self: ParUnion[T1 | T2 | T3 | T4], a: ParIter[T1], b: ParIter[T2], c: ParIter[T3], d: ParIter[T4], /) -> None: ...
+    def __init__(self: ParUnion[T1 | T2 | T3 | T4, Gi], a: ParIter[T1, Gi], b: ParIter[T2, Gi], c: ParIter[T3, Gi], d: ParIter[T4, Gi], /) -> None: ...
     @overload
-    def __init__(self: ParUnion[T1 | T2 | T3 | T4 | T5], a: ParIter[T1], b: ParIter[T2], c: ParIter[T3], d: ParIter[T4], e: ParIter[T5], /) -> None: ...
+    def __init__(self: ParUnion[T1 | T2 | T3 | T4 | T5, Gi], a: ParIter[T1, Gi], b: ParIter[T2, Gi], c: ParIter[T3, Gi], d: ParIter[T4, Gi], e: ParIter[T5, Gi], /) -> None: ...
     @overload
-    def __init__(self: ParUnion[T1 | T2 | T3 | T4 | T5 | T6], a: ParIter[T1], b: ParIter[T2], c: ParIter[T3], d: ParIter[T4], e: ParIter[T5], f: ParIter[T6], /) -> None: ...
+    def __init__(self: ParUnion[T1 | T2 | T3 | T4 | T5 | T6, Gi], a: ParIter[T1, Gi], b: ParIter[T2, Gi], c: ParIter[T3, Gi], d: ParIter[T4, Gi], e: ParIter[T5, Gi], f: ParIter[T6, Gi], /) -> None: ...
     @overload
-    def __init__(self: ParUnion[T1 | T2 | T3 | T4 | T5 | T6 | T7], a: ParIter[T1], b: ParIter[T2], c: ParIter[T3], d: ParIter[T4], e: ParIter[T5], f: ParIter[T6], g: ParIter[T7], /) -> None: ...
+    def __init__(self: ParUnion[T1 | T2 | T3 | T4 | T5 | T6 | T7, Gi], a: ParIter[T1, Gi], b: ParIter[T2, Gi], c: ParIter[T3, Gi], d: ParIter[T4, Gi], e: ParIter[T5, Gi], f: ParIter[T6, Gi], g: ParIter[T7, Gi], /) -> None: ...
     @overload
-    def __init__(self: ParUnion[T1 | T2 | T3 | T4 | T5 | T6 | T7 | T8], a: ParIter[T1], b: ParIter[T2], c: ParIter[T3], d: ParIter[T4], e: ParIter[T5], f: ParIter[T6], g: ParIter[T7], h: ParIter[T8], /) -> None: ...
+    def __init__(self: ParUnion[T1 | T2 | T3 | T4 | T5 | T6 | T7 | T8, Gi], a: ParIter[T1, Gi], b: ParIter[T2, Gi], c: ParIter[T3, Gi], d: ParIter[T4, Gi], e: ParIter[T5, Gi], f: ParIter[T6, Gi], g: ParIter[T7, Gi], h: ParIter[T8, Gi], /) -> None: ...
     @overload
-    def __init__(self: ParUnion[T1], a: ParIter[T1], /, *streams: ParIter[T1]) -> None: ...
+    def __init__(self: ParUnion[T1, Gi], a: ParIter[T1, Gi], /, *streams: ParIter[T1, Gi]) -> None: ...
     # fmt: on
-    def __init__(self, *streams: ParIter[object]) -> None:
+    def __init__(self, *streams: ParIter[object, Async]) -> None:
         if not streams:
             raise PlanError("ParUnion: give at least one stream.")
         for stream in streams:

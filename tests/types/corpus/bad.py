@@ -19,7 +19,7 @@ from world import (
     workers,
 )
 
-from tflow import Live, ParIter, Plan, Stateful, Stateless, Sync, Union, from_actors, from_items, from_range, par_from_items
+from tflow import Live, ParIter, ParUnion, Plan, Stateful, Stateless, Sync, Union, from_actors, from_items, from_range, par_from_items
 
 
 def needs_sync(stream: Iter[Rollout, Sync]) -> Iter[TrainStats]:
@@ -54,6 +54,11 @@ def synchrony(shards: ParIter[Rollout], sync: Iter[Rollout, Sync]) -> None:
     needs_sync(shards.gather_async())  # ERR on-policy
     needs_sync(sync.shuffle(4))  # ERR shuffle keeps items across updates
     needs_sync(Union(sync, sync))  # ERR a union is asynchronous
+    needs_sync(shards.par_shuffle(4).gather_sync())  # ERR holds items of earlier calls back
+    needs_sync(shards.par_flat_map(lambda rollout: [rollout]).gather_sync())  # ERR holds items of earlier calls back
+    needs_sync(shards.par_batch(2).par_flatten().gather_sync())  # ERR holds items of earlier calls back
+    needs_sync(shards.repartition(2).gather_sync())  # ERR pulled ahead of time
+    needs_sync(ParUnion(shards, shards.par_shuffle(2)).gather_sync())  # ERR one of them holds items back
     late, later = sync.split(2, max_lag=3)
     needs_sync(late)  # ERR branches may drift
 
