@@ -96,7 +96,8 @@ assert not {HEAVY!r} & set(sys.modules), {HEAVY!r} & set(sys.modules)
 assert list(tflow.par_from_range(3).gather_sync().run()) == [0, 2, 1]
 assert not {HEAVY | {"numpy", "rich", "typer"}!r} & set(sys.modules)
 """
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
 
 
 def test_the_public_names_are_the_same_for_checkers_and_at_run_time() -> None:
@@ -142,7 +143,7 @@ def test_every_node_has_a_cell() -> None:
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_files_can_be_read_in_a_sitting(path: Path) -> None:
     text = path.read_text()
-    assert text.count("\n") <= 410
+    assert text.count("\n") <= 400
     if "from __future__" in text:
         assert ast.get_docstring(ast.parse(text)), "say what the file is for"
     for number, line in enumerate(text.splitlines(), 1):

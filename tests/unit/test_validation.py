@@ -297,7 +297,9 @@ def test_the_class_of_an_actor_made_by_a_lambda_is_checked_when_it_is_made() -> 
 
 def test_valid_plans_pass() -> None:
     a, b = shards.par_for_each(BesideWorker()).gather_sync().for_each(OnPolicy()).split()
-    Union(a.call(learner, BesideWorker()), b.for_each(Tell(workers)).map(len)).validate()
+    plan = Union(a.call(learner, BesideWorker()), b.for_each(Tell(workers)).map(len))
+    plan.validate()
+    assert len(list(plan.take(4).run())) == 4
 
 
 def test_a_stream_does_not_iterate_and_cannot_be_changed() -> None:

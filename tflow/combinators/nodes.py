@@ -114,13 +114,13 @@ class FromItems(Node):
     repeat: bool
 
     @property
-    def shape(self) -> str:  # type: ignore[override]  # depends on what was given
+    def what(self) -> str:
         if isinstance(self.items, range):
             return f"from_range({self.items.stop})"
-        return "from_iterable({items})" if callable(self.items) else "from_items(...)"
+        return f"from_iterable({label_of(self.items)})" if callable(self.items) else "from_items(...)"
 
     @property
-    def limits(self) -> str:  # type: ignore[override]  # depends on what was given
+    def bounds(self) -> str:
         return "repeat" if self.repeat else ""
 
 
@@ -355,8 +355,18 @@ class Zip(Node):
 
 
 @dataclass(frozen=True, eq=False)
-class UnionOf(Node):
+class Several(Node):
+    """A node with any number of inputs."""
+
     streams: tuple[Node, ...]
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return self.streams
+
+
+@dataclass(frozen=True, eq=False)
+class UnionOf(Several):
     weights: tuple[float, ...] | None
     mode: Mode
     shape: ClassVar[str] = "Union()"
@@ -364,22 +374,13 @@ class UnionOf(Node):
     always_sync: ClassVar[bool | None] = False
 
     @property
-    def inputs(self) -> tuple[Node, ...]:
-        return self.streams
-
-    @property
     def unpredictable(self) -> str:
         return "serves whoever is ready" if self.mode == "async" else ""
 
 
 @dataclass(frozen=True, eq=False)
-class ParUnionOf(Node):
-    streams: tuple[Node, ...]
+class ParUnionOf(Several):
     shape: ClassVar[str] = "ParUnion()"
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        return self.streams
 
 
 @dataclass(frozen=True, eq=False)

@@ -40,7 +40,7 @@ class Mailbox:
 class Call:
     """One call to an actor, and later its result."""
 
-    __slots__ = ("args", "done", "error", "mailbox", "method", "owner", "reply", "shard", "tag", "versions")
+    __slots__ = ("args", "done", "error", "mailbox", "method", "owner", "reply", "shard", "tag")
 
     def __init__(self, shard: LiveShard, method: str, args: tuple[object, ...], mailbox: Mailbox, owner: Owner) -> None:
         self.shard = shard
@@ -48,8 +48,6 @@ class Call:
         self.args = args
         self.mailbox = mailbox
         self.owner = owner
-        self.versions: Mapping[str, int] = shard.held
-        """Per policy, the version of the weights that the actor has when it runs this call."""
         self.tag: object = None
         """For the owner's use."""
         self.reply: object = None
