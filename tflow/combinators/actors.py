@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic
 
-from tflow.combinators import check
+from tflow.combinators import check, labels
 from tflow.types import Shard, W, W_co
 
 
@@ -86,5 +86,5 @@ def create_actor(make: Callable[[Shard], W], *, name: str | None = None, mailbox
 def _name(given: str | None, make: object) -> str:
     if given is not None:
         return given
-    label = check.label_of(make) if callable(make) else ""
+    label = labels.label_of(make) if callable(make) else ""
     return label if label.isidentifier() else "actors"

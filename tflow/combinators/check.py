@@ -7,6 +7,7 @@ import numbers
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
+from tflow.combinators.labels import label_of
 from tflow.errors import PlanError
 from tflow.types import ActorOp, AnyOp, LiveOp, Op, Stateful, StatefulActorOp, StatefulLiveOp, Stateless
 
@@ -104,11 +105,6 @@ def one_of(where: str, name: str, value: X, allowed: tuple[X, ...]) -> X:
         choices = " or ".join(repr(choice) for choice in allowed)
         raise PlanError(f"{where}: {name} must be {choices}, got {value!r}.")
     return value
-
-
-def label_of(fn: Callable[..., object]) -> str:
-    """A short name for a function, for errors and drawings."""
-    return str(getattr(fn, "__qualname__", type(fn).__name__)).replace("<locals>.", "").rsplit(".", 1)[-1]
 
 
 def yes_or_no(where: str, name: str, value: bool) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import cycle, pairwise
 from typing import Generic, cast
 
-from tflow.combinators import check, hints, nodes
+from tflow.combinators import check, hints, labels, nodes
 from tflow.combinators.actors import Actors
 from tflow.combinators.methods import is_foreign
 from tflow.combinators.par import ParIter
@@ -115,7 +115,7 @@ def frozen(where: str, items: Iterable[U]) -> Sequence[U]:
     """A copy that nobody can change; ranges already are."""
     if callable(items):
         instead = "par_from_iterables([...])" if where.startswith("par_") else "from_iterable()"
-        raise PlanError(f"{where}: got the function {check.label_of(items)}; use {instead} for functions.")
+        raise PlanError(f"{where}: got the function {labels.label_of(items)}; use {instead} for functions.")
     check.rerunnable(where, items)
     return cast("Sequence[U]", items) if isinstance(items, range) else tuple(items)
 

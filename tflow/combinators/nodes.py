@@ -12,29 +12,12 @@ from functools import cached_property
 from typing import ClassVar, Literal
 
 from tflow.combinators.actors import Actor, Actors
-from tflow.combinators.check import label_of
-from tflow.types import AnyOp, Op
+from tflow.combinators.labels import Shown, label_of
+from tflow.types import AnyOp
 
 Function = Callable[..., object]
 Mode = Literal["round_robin", "async"]
 OnFull = Literal["block", "drop_oldest"]
-
-
-class _Shown(dict[str, str]):
-    """The fields of a node as a drawing shows them, for ``str.format_map``."""
-
-    def __init__(self, node: Node) -> None:
-        self.node = node
-
-    def __missing__(self, name: str) -> str:
-        value = getattr(self.node, name)
-        if isinstance(value, Op):
-            return type(value).__name__
-        if isinstance(value, float):
-            return f"{value:g}"
-        if isinstance(value, tuple):
-            return ":".join(f"{item:g}" for item in value)
-        return label_of(value) if callable(value) else str(value)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -83,7 +66,7 @@ class Node:
     @property
     def what(self) -> str:
         """The operator as users wrote it, such as ``par_map(double)``."""
-        text = self.shape.format_map(_Shown(self))
+        text = self.shape.format_map(Shown(self))
         return f"par_{text}" if self.parallel and self.inputs and text[0].islower() else text
 
     @property
@@ -94,7 +77,7 @@ class Node:
     @property
     def bounds(self) -> str:
         """The limits that are set, filled in."""
-        limits = self.limits.format_map(_Shown(self)).split(", ")
+        limits = self.limits.format_map(Shown(self)).split(", ")
         return ", ".join(limit for limit in limits if not limit.endswith("=None"))
 
     @property

@@ -1,0 +1,29 @@
+"""How functions and arguments are called in errors and drawings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tflow.types import Op
+
+
+def label_of(fn: Callable[..., object]) -> str:
+    """A short name for a function, for errors and drawings."""
+    return str(getattr(fn, "__qualname__", type(fn).__name__)).replace("<locals>.", "").rsplit(".", 1)[-1]
+
+
+class Shown(dict[str, str]):
+    """The fields of a node as a drawing shows them, for ``str.format_map``."""
+
+    def __init__(self, node: object) -> None:
+        self.node = node
+
+    def __missing__(self, name: str) -> str:
+        value = getattr(self.node, name)
+        if isinstance(value, Op):
+            return type(value).__name__
+        if isinstance(value, float):
+            return f"{value:g}"
+        if isinstance(value, tuple):
+            return ":".join(f"{item:g}" for item in value)
+        return label_of(value) if callable(value) else str(value)
