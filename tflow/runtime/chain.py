@@ -171,8 +171,7 @@ class Chain(Cell):
         super().__init__(steps[-1].node if steps else up.node, (up,), site)
 
     def answers(self) -> Iterator[Answer]:
-        origin = "origin" if self.source is None else "source.stamp()" if self.source.stamps else "NOWHERE"
-        loop = fused(tuple(step.kind for step in self.steps), origin)
+        loop = fused(tuple(step.kind for step in self.steps), self.source is not None, getattr(self.source, "stamps", False))
         functions = (step.fn for step in self.steps)
         return loop(self, self.source or self.ups[0].stream, self.states, self.rejected, *functions)
 
@@ -257,10 +256,10 @@ def answers(cell, upstream, states, rejected{functions}):
 FROM_SOURCE = """\
 def answers(cell, source, states, rejected{functions}):
     try:
-        values = source.values
+        origin, values = NOWHERE, source.values
         while source.more:
             for value in islice(values, cell.quick):
-                origin = {origin}
+                {stamp}
                 cell.seen += 1
 """
 FIRST_LINE = FROM_STREAM.count("\n") + 1
@@ -280,19 +279,20 @@ TAIL = """\
     while True:
         yield DONE
 """
-_compiled: dict[tuple[tuple[str, ...], str], Callable[..., Iterator[Answer]]] = {}
+_compiled: dict[tuple[object, ...], Callable[..., Iterator[Answer]]] = {}
 
 
-def fused(kinds: tuple[str, ...], origin: str) -> Callable[..., Iterator[Answer]]:
-    """The generated loop for a chain of these kinds of steps; ``origin`` says where the provenance of an item is found: with
-    it, if it comes from a stream, else at the source."""
-    if (kinds, origin) not in _compiled:
-        reads = origin != "origin"
+def fused(kinds: tuple[str, ...], reads: bool, stamps: bool) -> Callable[..., Iterator[Answer]]:
+    """The generated loop for a chain of these kinds of steps: over a stream, or straight from a source that it ``reads``, which
+    may give each item a provenance of its own."""
+    key = (kinds, reads, stamps)
+    if key not in _compiled:
         functions = "".join(f", f{i}" for i in range(len(kinds)))
-        head = (FROM_SOURCE if reads else FROM_STREAM).format(functions=functions, origin=origin)
+        stamp = "origin = source.stamp()" if stamps else "# what the driver makes comes from nowhere"
+        head = (FROM_SOURCE if reads else FROM_STREAM).format(functions=functions, stamp=stamp)
         body = "".join(f"                {LINES[kind].format(i=i)}\n" for i, kind in enumerate(kinds))
         tail = TAIL.format(next="source.read(cell)" if reads else "next(upstream)")
         namespace: dict[str, object] = {"islice": islice, "SKIP": SKIP, "DONE": DONE, "NOWHERE": NOWHERE}
         exec(compile(head + body + tail, "<tflow chain>", "exec"), namespace)  # no text of a user is in it
-        _compiled[kinds, origin] = cast("FunctionType", namespace["answers"])
-    return _compiled[kinds, origin]
+        _compiled[key] = cast("FunctionType", namespace["answers"])
+    return _compiled[key]
