@@ -42,7 +42,7 @@ def travelling(cause: BaseException) -> BaseException:
     """The exception if it survives pickling, else one of the nearest kind with the same text and the traceback as a note."""
     try:
         pickle.loads(pickle.dumps(cause))  # noqa: S301  # our own bytes, made on this line
-    except Exception:
+    except Exception:  # whatever hinders it, on either side: the error itself must arrive
         stand_in = RemoteCause(f"{type(cause).__name__}: {cause}")
         stand_in.add_note("".join(traceback.format_exception(cause)))
         return stand_in

@@ -268,12 +268,3 @@ class Frozen:
     """A value that nobody changes after it was made. The branches of a split share it; other values are copied."""
 
     __slots__ = ()
-
-
-class CountsSteps(Protocol):
-    """An item that stands for env steps; they are counted where it enters the driver."""
-
-    @property
-    def env_steps(self) -> int:
-        """How many env steps went into it."""
-        ...

@@ -207,8 +207,6 @@ class Merge(Cell):
 
     def __init__(self, node: nodes.Node, ups: tuple[Cell, ...], site: Site) -> None:
         self.alive = list(range(len(ups)))
-        self.turns = [0] * len(ups)
-        """How often each input was served: a poll answered with an item or a skip."""
         super().__init__(node, ups, site)
 
     def answers(self) -> Iterator[Answer]:
@@ -222,8 +220,7 @@ class Merge(Cell):
         raise NotImplementedError
 
     def serve(self, index: int, answer: Answer) -> Answer:
-        """Count a turn."""
-        self.turns[index] += 1
+        """Input ``index`` has its turn: it answered with an item or a skip."""
         if type(answer) is tuple:
             self.seen += 1
             self.shown += 1
