@@ -96,9 +96,9 @@ def test_async_union_serves_who_stays_ready_within_k_outputs(runtime: str, count
 
 
 @over_runtimes
-@given(num=st.integers(1, 3), outputs=st.integers(70, 200))
+@given(num=st.integers(1, 3), outputs=st.integers(800, 900))
 def test_a_busy_driver_stream_does_not_starve_actors(runtime: str, num: int, outputs: int) -> None:
-    """The executor looks at finished calls even while something is always ready."""
+    """The executor looks at finished calls, once in 64 polls, even while something is always ready."""
     busy = forever("busy")
     sampled = sampling(samplers(num)).gather_async().map(lambda sample: "sampled")
     stream = Union(busy, sampled, mode="async").take(outputs)

@@ -17,7 +17,7 @@ from hypothesis import Phase, settings
 
 from tests.laws import test_gather, test_merge_and_split, test_runs, test_transforms
 from tflow.combinators import create, graph, nodes
-from tflow.runtime import base, cells, chain, driver, gather, host, joints, live
+from tflow.runtime import base, cells, chain, driver, feed, gather, host, joints, live, shards
 from tflow.runtime.answers import DONE, SKIP, WAITING, Answer, Blocked, Ready
 from tflow.runtime.cell import CELLS
 from tflow.types import NOWHERE, Provenance
@@ -228,13 +228,13 @@ def answers_of_a_shard_out_of_order(patch: pytest.MonkeyPatch) -> None:
 
 @breaks(test_gather.test_max_staleness_drops_and_counts)
 def a_staleness_bound_that_is_one_too_wide(patch: pytest.MonkeyPatch) -> None:
-    exact = base.LivePool.staleness
-    patch.setattr(base.LivePool, "staleness", lambda self, versions: {p: n - 1 for p, n in exact(self, versions).items()})
+    exact = shards.LivePool.staleness
+    patch.setattr(shards.LivePool, "staleness", lambda self, versions: {p: n - 1 for p, n in exact(self, versions).items()})
 
 
 @breaks(test_gather.test_call_and_hand_off_are_for_each_elsewhere)
 def results_in_reverse(patch: pytest.MonkeyPatch) -> None:
-    def issue_last(self: gather.FedStream) -> Answer:
+    def issue_last(self: feed.FedStream) -> Answer:
         answer = self.ups[0].poll()
         if type(answer) is tuple:
             self.outbox.append(answer)
@@ -244,18 +244,18 @@ def results_in_reverse(patch: pytest.MonkeyPatch) -> None:
             return SKIP
         return answer if not self.outbox else WAITING
 
-    patch.setattr(gather.FedStream, "take_one", issue_last)
+    patch.setattr(feed.FedStream, "take_one", issue_last)
 
 
 @breaks(test_gather.test_hand_off_never_exceeds_its_mailbox_and_call_pulls_nothing_meanwhile)
 def a_mailbox_without_bound(patch: pytest.MonkeyPatch) -> None:
-    init = gather.FedStream.__init__
+    init = feed.FedStream.__init__
 
-    def unbounded(self: gather.FedStream, node: nodes.Node, ups: Any, site: Any) -> None:  # Any: handed through
+    def unbounded(self: feed.FedStream, node: nodes.Node, ups: Any, site: Any) -> None:  # Any: handed through
         init(self, node, ups, site)
         self.room = 1000
 
-    patch.setattr(gather.FedStream, "__init__", unbounded)
+    patch.setattr(feed.FedStream, "__init__", unbounded)
 
 
 @breaks(test_gather.test_drop_oldest_counts_what_it_drops_and_keeps_order)
@@ -405,7 +405,7 @@ def turns_drawn_at_random(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(joints, "most_urgent", lambda credit, shares: shares[next(dice) % 7 % len(shares)][0])
 
 
-@breaks(partial(test_merge_and_split.test_synchronous_plans_are_functions_of_the_plan_alone, runtime="any order"))
+@breaks(partial(test_merge_and_split.test_synchronous_plans_are_functions_of_the_plan_alone, runtime="sim, any order"))
 def turns_that_go_to_whoever_is_ready(patch: pytest.MonkeyPatch) -> None:
     swap(patch, nodes.UnionOf, joints.FirstReady)
 
@@ -433,7 +433,7 @@ def values_that_only_the_first_run_sees(patch: pytest.MonkeyPatch) -> None:
 def actors_told_apart_by_what_they_contain(patch: pytest.MonkeyPatch) -> None:
     pool = base.Runtime.pool
 
-    def by_name(self: base.Runtime, actors: Any, seed: int) -> base.LivePool:  # Any: handed through
+    def by_name(self: base.Runtime, actors: Any, seed: int) -> shards.LivePool:  # Any: handed through
         same = [live for live in self.pools.values() if live.actors.name == actors.name]
         return same[0] if same else pool(self, actors, seed)
 
@@ -510,7 +510,7 @@ def state_that_is_lost_on_the_way(patch: pytest.MonkeyPatch) -> None:
 
 @breaks(test_runs.test_the_last_state_that_was_sent_arrives_even_if_the_run_ends)
 def state_that_is_lost_with_an_abandoned_call(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(base.LiveShard, "give_back", lambda self, state: None)
+    patch.setattr(shards.LiveShard, "give_back", lambda self, state: None)
 
 
 @breaks(test_runs.test_same_seed_same_plan_same_output)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
@@ -11,35 +11,24 @@ import pytest
 from hypothesis import strategies as st
 
 from tflow import Actors, Iter, Live, LiveOp, LocalRuntime, ParIter, Shard, create_actors, from_actors
-from tflow.runtime.base import Mailbox, Runtime
+from tflow.runtime.base import Runtime
+from tflow.runtime.sim import SimRuntime
 
 T = TypeVar("T")
 
 
-class AnyOrder(LocalRuntime):
-    """Actors answer in random order, each its own calls first come, first served: what a cluster may do and local never does."""
-
-    def __init__(self, seed: int) -> None:
-        super().__init__()
-        self.dice = random.Random(seed)
-
-    def wait(self, mailbox: Mailbox, *, timeout: float | None = None) -> None:
-        while not mailbox.finished or (self.queue and self.dice.random() < 0.3):  # several may finish before anyone looks
-            heads = {id(call.shard): call for call in reversed(self.queue)}
-            if not heads:
-                return super().wait(mailbox, timeout=timeout)
-            call = self.dice.choice(sorted(heads.values(), key=self.queue.index))
-            self.queue.remove(call)
-            self.execute(call)
-            if timeout == 0:
-                return None
-        return None
+def dice(seed: int) -> Iterator[int]:
+    """An endless tape: actors answer in any order, each its own calls first come, first served."""
+    numbers = random.Random(seed)
+    while True:
+        yield numbers.randrange(64)
 
 
 RUNTIMES: dict[str, Callable[[], Runtime]] = {
     "local": LocalRuntime,
-    "any order": lambda: AnyOrder(1),
-    "another order": lambda: AnyOrder(2),
+    "sim": SimRuntime,
+    "sim, any order": lambda: SimRuntime(dice(1)),
+    "sim, another order": lambda: SimRuntime(dice(2)),
 }
 """Every law runs over all of these; a new runtime joins by a line here."""
 

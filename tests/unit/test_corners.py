@@ -39,7 +39,7 @@ from tflow import (
     par_from_iterables,
     par_from_range,
 )
-from tflow.runtime.joints import is_frozen
+from tflow.runtime.border import is_frozen
 
 
 class Same(Stateless[Any, Any]):  # Any: passes everything on

@@ -99,6 +99,16 @@ def rerunnable(where: str, value: object) -> None:
         )
 
 
+ON_DEATH = ("restart", "skip", "raise")
+
+
+def fault_policy(where: str, on_death: str, timeout_s: float | None) -> None:
+    """What happens when an actor dies, and how long it may take to answer."""
+    one_of(where, "on_death", on_death, ON_DEATH)
+    if timeout_s is not None:
+        positive(where, "timeout_s", timeout_s)
+
+
 def one_of(where: str, name: str, value: X, allowed: tuple[X, ...]) -> X:
     """One of a few values."""
     if value not in allowed:

@@ -7,7 +7,7 @@ node stands on both sides of a gather: a ``Batch`` over a parallel input runs in
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import ClassVar, Literal
 
@@ -18,6 +18,8 @@ from tflow.types import AnyOp
 Function = Callable[..., object]
 Mode = Literal["round_robin", "async"]
 OnFull = Literal["block", "drop_oldest"]
+OnDeath = Literal["restart", "skip", "raise"]
+FAULTS = ", on_death={on_death}, timeout_s={timeout_s}"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -78,7 +80,8 @@ class Node:
     def bounds(self) -> str:
         """The limits that are set, filled in."""
         limits = self.limits.format_map(Shown(self)).split(", ")
-        return ", ".join(limit for limit in limits if not limit.endswith("=None"))
+        usual = f"on_death={getattr(type(self), 'on_death', None)}"  # goes without saying
+        return ", ".join(limit for limit in limits if not limit.endswith("=None") and limit != usual)
 
     @property
     def unpredictable(self) -> str:
@@ -265,6 +268,9 @@ class SelectShards(Unary):
 class Gathering(Unary):
     """A node that turns a parallel stream into a driver stream."""
 
+    on_death: OnDeath = "restart"
+    timeout_s: float | None = None
+
     @cached_property
     def parallel(self) -> bool:
         return False
@@ -272,8 +278,8 @@ class Gathering(Unary):
 
 @dataclass(frozen=True, eq=False)
 class GatherSync(Gathering):
-    rounds: bool
-    limits: ClassVar[str] = "one call per shard and round"
+    rounds: bool = field(kw_only=True)
+    limits: ClassVar[str] = "one call per shard and round" + FAULTS
 
     @cached_property
     def sync(self) -> bool:
@@ -287,11 +293,11 @@ class GatherSync(Gathering):
 
 @dataclass(frozen=True, eq=False)
 class GatherAsync(Gathering):
-    in_flight: int
-    per_call: int
-    max_staleness: int | None
+    in_flight: int = 1
+    per_call: int = 1
+    max_staleness: int | None = None
     shape: ClassVar[str] = "gather_async()"
-    limits: ClassVar[str] = "in_flight={in_flight}, per_call={per_call}, max_staleness={max_staleness}"
+    limits: ClassVar[str] = "in_flight={in_flight}, per_call={per_call}, max_staleness={max_staleness}" + FAULTS
     chance: ClassVar[str] = "order depends on which actor answers first"
     always_sync: ClassVar[bool | None] = False
 
@@ -302,18 +308,20 @@ class CallActor(Unary):
 
     actor: Actor[object]
     op: AnyOp
+    on_death: OnDeath = "raise"
+    timeout_s: float | None = None
     shape: ClassVar[str] = "call({actor}, {op})"
-    limits: ClassVar[str] = "one call in flight"
+    limits: ClassVar[str] = "one call in flight" + FAULTS
 
 
 @dataclass(frozen=True, eq=False)
 class HandOff(CallActor):
     """Items fill the mailbox of one actor; results come back in order."""
 
-    mailbox: int
-    on_full: OnFull
+    mailbox: int = 2
+    on_full: OnFull = "block"
     shape: ClassVar[str] = "hand_off({actor}, {op})"
-    limits: ClassVar[str] = "mailbox={mailbox}, on_full={on_full}"
+    limits: ClassVar[str] = "mailbox={mailbox}, on_full={on_full}" + FAULTS
     chance: ClassVar[str] = "how far the actor has come depends on timing"
     always_sync: ClassVar[bool | None] = False
 
@@ -339,8 +347,6 @@ class Zip(Node):
 
 @dataclass(frozen=True, eq=False)
 class Several(Node):
-    """A node with any number of inputs."""
-
     streams: tuple[Node, ...]
 
     @property

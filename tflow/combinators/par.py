@@ -162,26 +162,35 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G]):
             raise PlanError(f"select_shards: each shard can be selected once, got {shards}.")
         return ParIter(nodes.SelectShards(self.node, shards))
 
-    def repartition(self, shards: int) -> ParIter[T, Async]:
+    def repartition(
+        self, shards: int, *, on_death: nodes.OnDeath = "restart", timeout_s: float | None = None
+    ) -> ParIter[T, Async]:
         """Deal the items to ``shards`` fresh actors, each item to the first that is free.
+
+        ``on_death`` and ``timeout_s`` are about the actors that the items come from, as for ``gather_async``.
 
         Law: the same multiset of items; at most one item per new actor is under way.
         """
         check.whole("repartition", "shards", shards, least=1, most=check.MOST_ACTORS)
+        check.fault_policy("repartition", on_death, timeout_s)
         fresh: Actors[object] = Actors(Blank(), shards, "repartition")
-        return ParIter(nodes.Scatter(fresh, nodes.GatherAsync(self.node, 1, 1, None)))
+        return ParIter(nodes.Scatter(fresh, nodes.GatherAsync(self.node, on_death, timeout_s)))
 
     # ------------------------------------------------------------------- to the driver
 
-    def gather_sync(self) -> Iter[T, G]:
+    def gather_sync(self, *, on_death: nodes.OnDeath = "restart", timeout_s: float | None = None) -> Iter[T, G]:
         """Bring items to the driver in rounds: one call per shard, items in shard order.
+
+        A shard whose actor dies, or takes longer than ``timeout_s`` to answer, is made again and asked again within the round
+        (``on_death="restart"``), leaves the stream (``"skip"``), or ends the run with ``ShardFailed`` (``"raise"``).
 
         Law: round r+1 is issued when the consumer asks again after the last item of round r, so every call of a round sees
         all updates made before.
         """
-        return Iter(nodes.GatherSync(self.node, rounds=False))
+        check.fault_policy("gather_sync", on_death, timeout_s)
+        return Iter(nodes.GatherSync(self.node, on_death, timeout_s, rounds=False))
 
-    def gather_rounds(self) -> Iter[list[T], G]:
+    def gather_rounds(self, *, on_death: nodes.OnDeath = "restart", timeout_s: float | None = None) -> Iter[list[T], G]:
         """As ``gather_sync``, but one list per round.
 
         Law: ``gather_rounds()`` then ``flatten()`` equals ``gather_sync()``.
@@ -190,10 +199,21 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G]):
         >>> list(par_from_range(5, shards=2).gather_rounds().run())
         [[0, 3], [1, 4], [2]]
         """
-        return Iter(nodes.GatherSync(self.node, rounds=True))
+        check.fault_policy("gather_rounds", on_death, timeout_s)
+        return Iter(nodes.GatherSync(self.node, on_death, timeout_s, rounds=True))
 
-    def gather_async(self, *, in_flight: int = 1, per_call: int = 1, max_staleness: int | None = None) -> Iter[T, Async]:
+    def gather_async(
+        self,
+        *,
+        in_flight: int = 1,
+        per_call: int = 1,
+        max_staleness: int | None = None,
+        on_death: nodes.OnDeath = "restart",
+        timeout_s: float | None = None,
+    ) -> Iter[T, Async]:
         """Bring items to the driver as actors answer; ``in_flight`` calls per shard, ``per_call`` items each.
+
+        ``on_death`` and ``timeout_s`` as for ``gather_sync``; the calls that a dead actor had not answered are replaced.
 
         Law: same multiset as ``gather_sync`` on finite input, order kept per shard. All that was sent to a shard until the
         consumer asks again after the last item of a call is processed there before the call that replaces it.
@@ -208,7 +228,8 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G]):
             )
         if max_staleness is not None:
             check.whole("gather_async", "max_staleness", max_staleness, least=0)
-        return Iter(nodes.GatherAsync(self.node, in_flight, per_call, max_staleness))
+        check.fault_policy("gather_async", on_death, timeout_s)
+        return Iter(nodes.GatherAsync(self.node, on_death, timeout_s, in_flight, per_call, max_staleness))
 
     def named(self, name: str) -> ParIter[T, G]:
         """Name the operator for errors, drawings and checkpoints.

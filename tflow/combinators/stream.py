@@ -185,18 +185,37 @@ class Iter(Runnable[T], Splits["Iter[T, C]", "Iter[T, Async]"], Generic[T, C]):
             return Iter(nodes.Every(self.node, "steps", check.whole("every", "steps", steps, least=1)))
         return Iter(nodes.Every(self.node, "items", check.whole("every", "items", items or 0, least=1)))
 
-    def call(self, actor: Actor[W], op: Op[T, U, OnActor[W]]) -> Iter[U, C]:
+    def call(
+        self,
+        actor: Actor[W],
+        op: Op[T, U, OnActor[W]],
+        *,
+        on_death: nodes.OnDeath = "raise",
+        timeout_s: float | None = None,
+    ) -> Iter[U, C]:
         """Apply an operator inside an actor and wait for each result: a synchronous stream stays synchronous.
+
+        If the actor dies, or takes longer than ``timeout_s``, the run ends with ``ShardFailed``; with ``on_death="restart"`` a
+        fresh actor takes over and the item that was lost is not tried again.
 
         Law: as ``for_each``; one call in flight, and nothing is pulled meanwhile.
         """
         check.instance("call", "actor", actor, Actor, "one actor, made by create_actor()")
-        return Iter(nodes.CallActor(self.node, actor, check.operator("call", op)))
+        check.fault_policy("call", on_death, timeout_s)
+        return Iter(nodes.CallActor(self.node, actor, check.operator("call", op), on_death, timeout_s))
 
     def hand_off(
-        self, actor: Actor[W], op: Op[T, U, OnActor[W]], *, mailbox: int = 2, on_full: nodes.OnFull = "block"
+        self,
+        actor: Actor[W],
+        op: Op[T, U, OnActor[W]],
+        *,
+        mailbox: int = 2,
+        on_full: nodes.OnFull = "block",
+        on_death: nodes.OnDeath = "raise",
+        timeout_s: float | None = None,
     ) -> Iter[U]:
-        """Apply an operator inside an actor that works beside the driver; results come in order.
+        """Apply an operator inside an actor that works beside the driver; results come in order. ``on_death`` and ``timeout_s``
+        as for ``call``.
 
         Law: at most ``mailbox`` items are at the actor; nothing is lost with ``on_full="block"``, and every item that
         ``"drop_oldest"`` drops is counted.
@@ -204,7 +223,8 @@ class Iter(Runnable[T], Splits["Iter[T, C]", "Iter[T, Async]"], Generic[T, C]):
         check.instance("hand_off", "actor", actor, Actor, "one actor, made by create_actor()")
         check.whole("hand_off", "mailbox", mailbox, least=1)
         check.one_of("hand_off", "on_full", on_full, ("block", "drop_oldest"))
-        return Iter(nodes.HandOff(self.node, actor, check.operator("hand_off", op), mailbox, on_full))
+        check.fault_policy("hand_off", on_death, timeout_s)
+        return Iter(nodes.HandOff(self.node, actor, check.operator("hand_off", op), on_death, timeout_s, mailbox, on_full))
 
     def named(self, name: str) -> Iter[T, C]:
         """Name the operator for errors, drawings and checkpoints.

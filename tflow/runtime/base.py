@@ -1,25 +1,31 @@
 """What a runtime is: a session that makes actors, takes calls to them, and waits.
 
 A runtime knows nothing of plans. The driver loop (``executor.py``) issues calls and makes one wait over all of its own; a runtime
-runs the calls of each actor in the order of issue and puts each finished one into the mailbox of the run that issued it.
+runs the calls of each actor in the order of issue and puts each finished one into the mailbox of the run that issued it. When an
+actor dies, every call that it has not answered comes back as lost.
 """
 
 from __future__ import annotations
 
 import hashlib
+import logging
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack
 from functools import partial
+from itertools import count
 from types import TracebackType
 from typing import Protocol, Self
 
 from tflow.combinators.actors import Actors
 from tflow.errors import RunClosed, ShardFailed, TflowError
 from tflow.runtime.cell import attempt_all
-from tflow.runtime.host import State
+from tflow.runtime.host import NO_LUGGAGE, Luggage
+from tflow.runtime.shards import LivePool, LiveShard
 from tflow.types import Shard
+
+log = logging.getLogger("tflow")
 
 
 class Owner(Protocol):
@@ -40,7 +46,10 @@ class Mailbox:
 class Call:
     """One call to an actor, and later its result."""
 
-    __slots__ = ("args", "done", "error", "mailbox", "method", "owner", "reply", "shard", "tag")
+    __slots__ = (
+        "args", "done", "error", "incarnation", "lost", "luggage", "mailbox", "method", "owner", "reply", "sent_at", "shard",
+        "tag", "timeout_s",
+    )  # fmt: skip
 
     def __init__(self, shard: LiveShard, method: str, args: tuple[object, ...], mailbox: Mailbox, owner: Owner) -> None:
         self.shard = shard
@@ -50,61 +59,24 @@ class Call:
         self.owner = owner
         self.tag: object = None
         """For the owner's use."""
+        self.luggage: Luggage = NO_LUGGAGE
+        """The state that rides along."""
+        self.incarnation = -1
+        """The life of the actor that it was sent to."""
+        self.timeout_s: float | None = None
+        self.sent_at = 0.0
         self.reply: object = None
         self.error: TflowError | None = None
+        """What user code raised."""
+        self.lost = ""
+        """How the actor died, if it did before it answered; whether it ran is unknown then."""
         self.done = False
-        """The run that issued it has seen the reply or the error."""
+        """The run that issued it has seen the reply, the error or the loss."""
 
-
-class LiveShard:
-    """One live actor, as the driver sees it."""
-
-    def __init__(self, pool: LivePool, index: int, handle: object) -> None:
-        self.pool = pool
-        self.index = index
-        self.incarnation = 0
-        self.handle = handle
-        self.state: State = {}
-        """Waits for the next call, which takes it along. The latest per policy and method wins."""
-        self.held: Mapping[str, int] = {}
-        """Per policy, the version that the actor has once it has taken the state in."""
-        self.latest: dict[tuple[str, Callable[..., object]], int] = {}
-        """The number of the last update for each policy and method."""
-
-    @property
-    def place(self) -> str:
-        return f"{self.pool.name}[{self.index}]"
-
-    def put_state(self, method: Callable[..., object], value: object, policy: str, version: int) -> None:
-        """Replace what waits for this policy and method."""
-        key = (policy, method)
-        self.state.pop(key, None)  # so that the latest comes last
-        self.latest[key] = self.latest.get(key, 0) + 1
-        self.state[key] = (self.latest[key], value)
-        self.held = {**self.held, policy: version}
-
-    def take_state(self) -> State:
-        state, self.state = self.state, {}
-        return state
-
-    def give_back(self, state: State) -> None:
-        """A call that took the state along will never run: it waits again, unless something newer has been sent since."""
-        fresh = {key: (number, value) for key, (number, value) in state.items() if number == self.latest[key]}
-        self.state = {**fresh, **self.state}
-
-
-class LivePool:
-    """The live actors of one description, and how often each of their policies was updated."""
-
-    def __init__(self, actors: Actors[object], name: str) -> None:
-        self.actors = actors
-        self.name = name
-        self.shards: list[LiveShard] = []
-        self.versions: dict[str, int] = {}
-
-    def staleness(self, versions: Mapping[str, int]) -> dict[str, int]:
-        """Updates since a call that was issued with these versions, per policy."""
-        return {policy: latest - versions.get(policy, 0) for policy, latest in self.versions.items()}
+    def finish(self, *, lost: str = "") -> None:
+        """Put it where the run that issued it looks."""
+        self.lost = lost
+        self.mailbox.finished.append(self)
 
 
 class Runtime(ABC):
@@ -113,6 +85,8 @@ class Runtime(ABC):
     def __init__(self) -> None:
         self.closed = False
         self.pools: dict[int, LivePool] = {}
+        self.dead: list[LiveShard] = []
+        """Between two lives."""
         self.runs = 0
         self.cleanup = ExitStack()
 
@@ -128,7 +102,7 @@ class Runtime(ABC):
 
     @abstractmethod
     def wait(self, mailbox: Mailbox, *, timeout: float | None = None) -> None:
-        """Return when the mailbox has a finished call. ``timeout=0`` only looks."""
+        """Return when the mailbox has a finished call, or after ``timeout`` seconds. ``timeout=0`` only looks."""
 
     @abstractmethod
     def cancel(self, calls: Collection[Call]) -> list[Call]:
@@ -136,7 +110,11 @@ class Runtime(ABC):
 
     @abstractmethod
     def stop(self, handle: object) -> None:
-        """End an actor."""
+        """End an actor that has nothing to do."""
+
+    @abstractmethod
+    def kill(self, handle: object) -> None:
+        """End an actor whatever it is doing: its calls come back as lost."""
 
     @abstractmethod
     def forget(self, handle: object, run: int) -> None:
@@ -146,7 +124,7 @@ class Runtime(ABC):
     def now(self) -> float:
         """Seconds on the runtime's clock."""
 
-    # ------------------------------------------------------------------- what all runtimes share
+    # ------------------------------------------------------------------- what all runtimes share: actors
 
     def pool(self, actors: Actors[object], seed: int) -> LivePool:
         """The live actors of a description, made at the first call; ``seed`` is that of the description."""
@@ -155,28 +133,77 @@ class Runtime(ABC):
         if id(actors) not in self.pools:
             taken = {pool.name for pool in self.pools.values()}
             name = next(n for n in _numbered(actors.name) if n not in taken)
-            self.pools[id(actors)] = self._made(LivePool(actors, name), seed)
+            self.pools[id(actors)] = self._made(LivePool(actors, name, seed))
         return self.pools[id(actors)]
 
-    def _made(self, pool: LivePool, seed: int) -> LivePool:
+    def _made(self, pool: LivePool) -> LivePool:
         """All actors of a pool, or none."""
         try:
             for index in range(pool.actors.num):
-                pool.shards.append(self._spawn(pool, index, derive(seed, index, 0)))
+                pool.shards.append(LiveShard(pool, index, self._spawn(pool, index, 0)))
         except ShardFailed:
-            attempt_all([partial(self.stop, shard.handle) for shard in reversed(pool.shards)])
+            attempt_all([partial(self._stop, shard) for shard in reversed(pool.shards)])
             raise
         for shard in pool.shards:
-            self.cleanup.callback(self.stop, shard.handle)
+            self.cleanup.callback(self._stop, shard)
         return pool
 
-    def _spawn(self, pool: LivePool, index: int, seed: int) -> LiveShard:
-        shard = Shard(pool.name, index, pool.actors.num, 0, seed)
+    def _spawn(self, pool: LivePool, index: int, incarnation: int) -> object:
+        shard = Shard(pool.name, index, pool.actors.num, incarnation, derive(pool.seed, index, incarnation))
         try:
-            handle = self.spawn(pool.actors.make, shard)
+            return self.spawn(pool.actors.make, shard)
         except Exception as error:
             raise ShardFailed(f"Shard {pool.name}[{index}] could not be made: {type(error).__name__}: {error}") from error
-        return LiveShard(pool, index, handle)
+
+    def _stop(self, shard: LiveShard) -> None:
+        if shard.handle is not None:
+            self.stop(shard.handle)
+
+    # ------------------------------------------------------------------- what all runtimes share: calls, deaths, new lives
+
+    def dispatch(self, call: Call) -> None:
+        """Send a call, with the state that waits for its actor; between two lives of the actor, it waits."""
+        shard = call.shard
+        if shard.given_up:
+            call.finish(lost=shard.obituary)
+        elif shard.handle is None:
+            shard.waiting.append(call)
+        else:
+            call.luggage = Luggage(shard.take_state(), shard.versions)
+            call.incarnation = shard.incarnation
+            if call.timeout_s is not None:
+                call.sent_at = self.now()
+            self.submit(call)
+
+    def answered(self, call: Call) -> None:
+        """A run has seen that a call is finished."""
+        shard = call.shard
+        if not call.lost:
+            shard.deaths = 0
+            shard.heard_at = self.now()
+        elif shard.handle is not None and shard.incarnation == call.incarnation:
+            shard.bury(call.lost, self.now())
+            self.dead.append(shard)
+            log.warning("Shard %s died: %s. Calls that it had not answered are lost.", shard.place, call.lost)
+
+    def revive(self) -> None:
+        """Make the dead again that are wanted and whose pause is over."""
+        for shard in [shard for shard in self.dead if shard.waiting and shard.back_at <= self.now()]:
+            try:
+                shard.handle = self._spawn(shard.pool, shard.index, shard.incarnation)
+            except ShardFailed as failure:
+                shard.mourn(str(failure), self.now())
+            if shard.handle is not None or shard.given_up:
+                self.dead.remove(shard)
+                waiting, shard.waiting = shard.waiting, deque()
+                for call in waiting:
+                    self.dispatch(call)
+
+    def next_revival(self) -> float:
+        """When there will be something to do for ``revive``."""
+        return min((shard.back_at for shard in self.dead if shard.waiting), default=float("inf"))
+
+    # ------------------------------------------------------------------- what all runtimes share: the session
 
     def new_run(self) -> int:
         """A number that tells the runs of this session apart."""
@@ -196,8 +223,9 @@ class Runtime(ABC):
         self.close()
 
 
-def _numbered(name: str) -> list[str]:
-    return [name, *(f"{name}#{number}" for number in range(2, 10_000))]
+def _numbered(name: str) -> Iterator[str]:
+    yield name
+    yield from (f"{name}#{number}" for number in count(2))
 
 
 def derive(*parts: object) -> int:

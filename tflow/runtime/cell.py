@@ -8,7 +8,7 @@ The same cells run on the driver and inside actors; a ``Site`` is the place they
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from tflow.combinators import nodes
@@ -28,6 +28,8 @@ class Site:
         """Added to the seed of random operators, so that every shard draws its own numbers."""
         self.cells: list[Cell] = []
         self.actor: object = None
+        self.resume: Mapping[int, int] = {}
+        """Values that earlier lives of an actor have read, by position of the source."""
         self.env_steps = 0
         """Counted where items enter the driver."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from time import perf_counter_ns
 from typing import cast
 
@@ -50,7 +51,12 @@ class Pull(Source):
 
     def open(self) -> Iterator[object]:
         pull = bound(self.node.pull, self.site.actor)
-        return cast("Iterator[object]", pull()) if self.node.opens else _calls(pull)
+        if not self.node.opens:
+            return _calls(pull)
+        values = cast("Iterator[object]", pull())
+        for _ in islice(values, self.site.resume.get(self.node.position, 0)):
+            continue  # read by an earlier life
+        return values
 
 
 def _calls(pull: Callable[..., object]) -> Iterator[object]:

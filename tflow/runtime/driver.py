@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
-from typing import cast
 
 from tflow.combinators import graph, nodes
 from tflow.combinators.actors import Actors
 from tflow.combinators.validate import actors_in
 from tflow.errors import RunClosed, TflowError
-from tflow.runtime.base import Call, LivePool, LiveShard, Mailbox, Owner, Runtime, derive
+from tflow.runtime.base import Call, Mailbox, Owner, Runtime, derive
 from tflow.runtime.cell import Site, attempt_all
-from tflow.runtime.host import State
 from tflow.runtime.ledger import Books
+from tflow.runtime.shards import LivePool, LiveShard
 
+EARLIEST_S = 0.001
+"""The shortest pause before an alarm; 0 would mean not to wait at all."""
 PATIENCE = 64
 """So many polls in vain, without a wait between them, make the driver look: a stream that is always ready starves no actor."""
 
@@ -40,6 +41,8 @@ class Driver(Site):
         """A call has arrived since the driver last rested: cells that answered before that may answer otherwise now."""
         self.failure: TflowError | None = None
         """What a message to an actor raised."""
+        self.timed: dict[Call, None] = {}
+        """Calls in flight that have a time limit."""
         self.events: dict[LiveShard, int] = {}
         """Events of this run that are on their way to each shard."""
 
@@ -53,31 +56,52 @@ class Driver(Site):
             self.pools.append(pool)
         return pool
 
-    def issue(self, shard: LiveShard, method: str, args: tuple[object, ...], owner: Owner) -> Call:
+    def issue(
+        self, shard: LiveShard, method: str, args: tuple[object, ...], owner: Owner, *, timeout_s: float | None = None
+    ) -> Call:
         """Call an actor. The state that waits for it rides along."""
         if self.runtime.closed:
             raise RunClosed(f"The {type(self.runtime).__name__} of this run is closed, and its actors with it.")
-        return self.submit(shard, method, args, owner)
+        return self.submit(Call(shard, method, args, self.mailbox, owner), timeout_s=timeout_s)
 
-    def submit(self, shard: LiveShard, method: str, args: tuple[object, ...], owner: Owner) -> Call:
-        call = Call(shard, method, (shard.take_state(), *args), self.mailbox, owner)
+    def submit(self, call: Call, *, timeout_s: float | None = None) -> Call:
         self.books.issued += 1
         self.mailbox.in_flight[call] = None
-        self.runtime.submit(call)
+        if timeout_s is not None:
+            call.timeout_s = timeout_s
+            self.timed[call] = None
+        self.runtime.dispatch(call)
         return call
 
     def collect(self, *, timeout: float | None = None) -> None:
-        """Wait until a call is finished, then tell the owners of all that are."""
+        """Wait until a call is finished or a timer rings, then tell the owners of all that are finished."""
         self.patience = PATIENCE
+        if self.runtime.dead or self.timed:
+            timeout = self._next_alarm(timeout)
         self.runtime.wait(self.mailbox, timeout=timeout)
         finished = self.mailbox.finished
         while finished:
             call = finished.popleft()
             if call in self.mailbox.in_flight:
                 del self.mailbox.in_flight[call]
-                self.books.answered += 1
+                self.timed.pop(call, None)
+                self.runtime.answered(call)
+                if call.lost:
+                    self.books.lost += 1
+                else:
+                    self.books.answered += 1
                 call.done = self.news = True
                 call.owner.arrived(call)
+
+    def _next_alarm(self, timeout: float | None) -> float | None:
+        """Do what is due: end actors that hang, make dead ones again. Returns how long to wait for the next of these."""
+        now = self.runtime.now()
+        for call in list(self.timed):
+            if deadline(call) <= now and call.incarnation == call.shard.incarnation and call.shard.handle is not None:
+                self.runtime.kill(call.shard.handle)
+        self.runtime.revive()
+        alarm = min([self.runtime.next_revival(), *map(deadline, self.timed)])
+        return timeout if timeout == 0 or alarm == float("inf") else max(alarm - now, EARLIEST_S)
 
     def asked_in_vain(self) -> None:
         """A cell that waits for a call was polled again, because other streams are busy: sometimes look what has finished."""
@@ -90,13 +114,23 @@ class Driver(Site):
         unwanted = {call for call in calls if call in self.mailbox.in_flight}
         for call in unwanted:
             del self.mailbox.in_flight[call]
+            self.timed.pop(call, None)
+            if call in call.shard.waiting:
+                call.shard.waiting.remove(call)
         self.books.abandoned += len(unwanted)
         for call in reversed(self.runtime.cancel(unwanted)):  # the latest first: it wins
-            call.shard.give_back(cast("State", call.args[0]))
+            call.shard.give_back(call.luggage.state)
 
     def forget(self) -> None:
         """The run is over: leave nothing of it in the session."""
         self.abandon(self.mailbox.in_flight)
         if not self.runtime.closed:
-            shards = [shard for pool in self.pools for shard in pool.shards]
-            attempt_all([partial(self.runtime.forget, shard.handle, self.run) for shard in shards])
+            handles = [shard.handle for pool in self.pools for shard in pool.shards if shard.handle is not None]
+            attempt_all([partial(self.runtime.forget, handle, self.run) for handle in handles])
+
+
+def deadline(call: Call) -> float:
+    """When the actor counts as hung if it has not answered; never, as long as the call waits for the actor's next life."""
+    if call.timeout_s is None or call.incarnation < 0:
+        return float("inf")
+    return max(call.sent_at, call.shard.heard_at) + call.timeout_s

@@ -14,7 +14,7 @@ from tflow.combinators.describe import placement
 from tflow.combinators.runnable import Runnable
 from tflow.combinators.validate import actors_in
 from tflow.errors import Deadlock, PlanError, RunClosed
-from tflow.runtime import cells, joints  # noqa: F401  # they register their cells
+from tflow.runtime import cells, feed, joints  # noqa: F401  # they register their cells
 from tflow.runtime.answers import DONE, SKIP, Answer, Blocked
 from tflow.runtime.base import Call, Runtime
 from tflow.runtime.build import build
@@ -209,10 +209,12 @@ class Run(Generic[T]):
         pool = self._runtime.pools.get(id(actors)) if self._closed else self._driver.live(actors)
         if pool is None:
             raise RunClosed(f"This run is over and never made the actors {actors!r}.")
-        calls = [self._driver.submit(shard, "ask", (method,), question) for shard in pool.shards]
+        calls = [self._driver.submit(Call(shard, "ask", (method,), self._driver.mailbox, question)) for shard in pool.shards]
         while not all(call.done for call in calls):
             self._driver.collect()
         for call in calls:
+            if call.lost:
+                raise call.shard.failure("died before it could answer")
             if call.error is not None:
                 raise call.error
         return [cast("U", call.reply.items[0]) for call in calls if isinstance(call.reply, Reply)]

@@ -1,23 +1,22 @@
-"""Cells that bring items from actors to the driver, in rounds or as they come, from actors that make items or are fed them.
-
-``call`` and ``hand_off`` are the fed kind with a single shard: the first in rounds, the second as results come.
-"""
+"""Cells that bring items from actors to the driver, in rounds or as they come. Those whose shards are fed are in ``feed.py``."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from itertools import chain
 
 from tflow.combinators import graph, nodes
-from tflow.errors import TflowError
+from tflow.errors import NoHealthyShards, TflowError
 from tflow.runtime.answers import DONE, SKIP, WAITING, Answer, Ready
-from tflow.runtime.base import Call, LiveShard
-from tflow.runtime.cell import Cell, Site, runs
+from tflow.runtime.base import Call
+from tflow.runtime.cell import Cell, Site
 from tflow.runtime.cells import united
 from tflow.runtime.driver import Driver
 from tflow.runtime.host import Reply, Request
 from tflow.runtime.program import Fed, localised, marked
-from tflow.runtime.stats import Reading, Staleness
+from tflow.runtime.shards import LiveShard
+from tflow.runtime.stats import NOTHING_READ, Reading, Staleness
 
 EVERYTHING = 2**62
 """A fed shard answers with all that its input gives."""
@@ -29,10 +28,28 @@ class Link:
     def __init__(self, index: int, shard: LiveShard, program: nodes.Node) -> None:
         self.index = index
         self.shard = shard
-        self.program: nodes.Node | None = program
+        self.program = program
+        self.life = -1
+        """The life of the actor that knows the program."""
         self.calls: deque[Call] = deque()
         self.ended = False
+        self.dead = False
+        """It left the stream because its actor died."""
         self.readings: dict[int, Reading] = {}
+        self.earlier: dict[int, Reading] = {}
+        """What was read of the lives before this one."""
+
+    def introduction(self) -> tuple[nodes.Node | None, dict[int, int]]:
+        """What a fresh actor has to be told: the program, and how many values of each source earlier lives have read."""
+        if self.life == self.shard.incarnation:
+            return None, {}
+        self.life = self.shard.incarnation
+        self.earlier = {
+            position: self.earlier.get(position, NOTHING_READ).then(self.readings.get(position, NOTHING_READ))
+            for position in self.readings.keys() | self.earlier.keys()
+        }
+        self.readings = {}
+        return self.program, {position: reading.seen for position, reading in self.earlier.items()}
 
 
 class Gather(Cell):
@@ -44,6 +61,8 @@ class Gather(Cell):
 
     def __init__(self, node: nodes.Node, ups: tuple[Cell, ...], site: Site) -> None:
         assert isinstance(site, Driver)
+        assert isinstance(node, (nodes.Gathering, nodes.CallActor))
+        self.on_death, self.timeout_s = node.on_death, node.timeout_s
         self.position = site.positions[node]
         self.buffer: deque[tuple[Ready, Link]] = deque()
         self.failure: TflowError | None = None
@@ -67,9 +86,9 @@ class Gather(Cell):
         """Ask a shard for items."""
         key = (self.site.run, self.position, link.index)
         fed = () if feed is None else (feed,)
-        request = Request(key, link.program, self.site.fuse, count, fed, last, link.shard.held)
-        link.program = None
-        call = self.site.issue(link.shard, "pull", (request,), self)
+        program, resume = link.introduction()
+        request = Request(key, program, resume, self.site.fuse, count, fed, last)
+        call = self.site.issue(link.shard, "pull", (request,), self, timeout_s=self.timeout_s)
         call.tag = link
         link.calls.append(call)
 
@@ -88,6 +107,9 @@ class Gather(Cell):
         call = link.calls.popleft()
         if link.calls and link.calls[0].done:
             self.ready.append(link)
+        if call.lost:
+            self.bereaved(link)
+            return
         if call.error is not None:
             self.failure = self.failure or call.error
             return
@@ -99,6 +121,17 @@ class Gather(Cell):
         if self.makes_items:
             self.seen += len(reply.items)
         self.buffer.extend((ready, link) for ready in zip(reply.items, reply.origins, strict=True))
+
+    def bereaved(self, link: Link) -> None:
+        """A call is lost with its actor: go on as the plan says."""
+        policy, shard = self.on_death, link.shard
+        if policy == "skip":
+            link.ended = link.dead = True
+            if all(each.dead for each in self.links):
+                last = shard.failure("was the last")
+                self.failure = self.failure or NoHealthyShards(f"{self.node.label}: all shards died. {last}")
+        elif policy == "raise" or shard.given_up:
+            self.failure = self.failure or shard.failure(f"died under {self.node.label}")
 
     def deliver(self) -> Ready:
         """Hand over the next item and note how old it is."""
@@ -147,7 +180,7 @@ class Gather(Cell):
     def remote_readings(self) -> Iterator[tuple[int, Reading]]:
         """What the shards said of their operators, by position in the plan."""
         for link in self.links:
-            for position, reading in link.readings.items():
+            for position, reading in chain(link.earlier.items(), link.readings.items()):
                 if position == self.position:  # call and hand_off: the items are counted on this side
                     reading = reading._replace(seen=0, shown=0)
                 if position >= 0:
@@ -183,6 +216,12 @@ class Rounds(Gather):
             yield DONE
 
     def complete(self) -> bool:
+        """True if every shard has answered. One that died and is made again is asked again: the round stays whole."""
+        again = self.makes_items and self.on_death == "restart"
+        for link in self.asked:
+            if again and link.calls[0].done and link.calls[0].lost and not link.shard.given_up:
+                link.calls.popleft()
+                self.issue(link, count=1)
         return all(link.calls[0].done for link in self.asked)
 
     def end_round(self) -> Iterator[Answer]:
@@ -199,42 +238,6 @@ class Rounds(Gather):
                 items = [self.deliver() for _ in range(len(self.buffer))]
                 self.shown += 1 - len(items)
                 yield [value for value, _ in items], united(items)
-
-
-class FedRounds(Rounds):
-    """Rounds over shards that the driver feeds: one item each, then wait for all. ``call`` is this with one shard."""
-
-    makes_items = False
-    over = flushed = False
-
-    def answers(self) -> Iterator[Answer]:
-        while True:
-            while self.buffer:
-                yield self.deliver()
-            self.raise_failure()
-            waiting = [link for link in self.links if not link.ended and link not in self.asked]
-            if waiting and not self.over:
-                answer = self.ups[0].poll()
-                if type(answer) is tuple:
-                    self.seen += 1
-                    self.issue(waiting[0], feed=answer)
-                    self.asked.append(waiting.pop(0))
-                    answer = SKIP
-                self.over = answer is DONE
-                if waiting and not self.over:
-                    yield answer
-            elif self.asked:
-                while not self.complete():
-                    yield self.wait()
-                yield from self.end_round()
-            elif waiting and not self.flushed:
-                self.flushed = True
-                self.asked = waiting
-                for link in waiting:
-                    self.issue(link, last=True)
-            else:
-                self.ups[0].close()  # every shard has ended, perhaps before the stream that feeds them
-                yield DONE
 
 
 class Stream(Gather):
@@ -272,89 +275,3 @@ class Stream(Gather):
         self.buffer.popleft()
         self.drop("stale")
         return SKIP
-
-
-class FedStream(Gather):
-    """Items are handed to shards that have room, results come in the order of finishing. ``hand_off`` is this with one shard,
-    where that is the order of the items."""
-
-    makes_items = False
-    over = flushed = False
-
-    def __init__(self, node: nodes.Node, ups: tuple[Cell, ...], site: Site) -> None:
-        self.outbox: deque[Ready] = deque()
-        """Only with ``drop_oldest``: items that wait for the actor."""
-        self.room = node.mailbox if isinstance(node, nodes.HandOff) else 1
-        self.dropping = isinstance(node, nodes.HandOff) and node.on_full == "drop_oldest"
-        if isinstance(node, nodes.GatherAsync):
-            self.room = node.in_flight
-        super().__init__(node, ups, site)
-
-    def answers(self) -> Iterator[Answer]:
-        while True:
-            while self.buffer:
-                yield self.deliver()
-            self.raise_failure()
-            alive = [link for link in self.links if not link.ended]
-            answer: Answer = self.take_one(alive) if alive and not self.over else DONE
-            self.over = answer is DONE
-            if self.ready:
-                self.take_in(self.ready.popleft())
-            elif answer is SKIP:
-                yield self.wait(SKIP)
-            elif any(link.calls for link in self.links):
-                yield self.wait()
-            elif not self.over:
-                yield answer
-            elif alive and not self.flushed:
-                self.flushed = True
-                for link in alive:
-                    self.issue(link, last=True)
-            else:
-                self.ups[0].close()  # every shard has ended, perhaps before the stream that feeds them
-                yield DONE
-
-    def take_one(self, alive: list[Link]) -> Answer:
-        """Take an item from upstream if there is room for it, and pass on what can be passed on."""
-        free = [link for link in alive if len(link.calls) < (1 if self.dropping else self.room)]
-        answer: Answer = WAITING
-        if free or self.dropping:
-            answer = self.ups[0].poll()
-            if type(answer) is tuple:
-                self.seen += 1
-                self.outbox.append(answer)
-                answer = SKIP
-            if len(self.outbox) > self.room:
-                self.outbox.popleft()
-                self.site.books.received += 1
-                self.drop("overflow")
-        if free and self.outbox:
-            self.issue(min(free, key=lambda link: len(link.calls)), feed=self.outbox.popleft())
-            return SKIP
-        return WAITING if answer is DONE and self.outbox else answer
-
-    def queued(self) -> int:
-        return super().queued() + len(self.outbox)
-
-    def close(self) -> None:
-        if not self.closed:
-            self.site.books.received += len(self.outbox)
-            self.drop("stop", len(self.outbox))
-            self.outbox.clear()
-            super().close()
-
-
-@runs(nodes.GatherSync)
-def rounds(node: nodes.GatherSync, ups: tuple[Cell, ...], site: Site) -> Cell:
-    """Rounds, over shards that are fed if there is a driver stream before them."""
-    return (FedRounds if ups else Rounds)(node, ups, site)
-
-
-@runs(nodes.GatherAsync)
-def stream(node: nodes.GatherAsync, ups: tuple[Cell, ...], site: Site) -> Cell:
-    """As results come, over shards that are fed if there is a driver stream before them."""
-    return (FedStream if ups else Stream)(node, ups, site)
-
-
-runs(nodes.CallActor)(FedRounds)
-runs(nodes.HandOff)(FedStream)

@@ -24,20 +24,31 @@ State = dict[tuple[str, Callable[..., object]], tuple[int, object]]
 """Arguments of methods to call before anything else, by policy and method; each with the number of the update."""
 
 
+class Luggage(NamedTuple):
+    """What rides inside every call."""
+
+    state: State
+    versions: Mapping[str, int]
+    """Per policy, the version of the weights that the actor has once it has taken the state in."""
+
+
+NO_LUGGAGE = Luggage({}, {})
+
+
 class Request(NamedTuple):
     """One call for items."""
 
     key: ChainKey
     program: nodes.Node | None
-    """Travels with the first call only."""
+    """Travels with the first call of each life only."""
+    resume: Mapping[int, int]
+    """Values that earlier lives have read, by position of the source: they are skipped."""
     fuse: bool
     most: int
     """How many items to answer with; a fed shard answers with all that its input gives."""
     feed: tuple[Ready, ...]
     last: bool
     """No more input will come: give out what is held back."""
-    versions: Mapping[str, int]
-    """Per policy, the version of the weights that the actor has once it has taken the state in."""
 
 
 class Reply(NamedTuple):
@@ -61,10 +72,11 @@ NOTHING = Reply([], [], 0, False, None, 0, {})
 class ActorSite(Site):
     """An actor as a place where cells run, for one chain."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: Host, resume: Mapping[int, int]) -> None:
         super().__init__(shard=host.place, seed=str(host.shard.index))
         self.host = host
         self.actor = host.actor
+        self.resume = resume
         self.versions: Mapping[str, int] = {}
 
     def stamp(self) -> Provenance:
@@ -88,14 +100,14 @@ class Host:
     def place(self) -> str:
         return f"{self.shard.actors}[{self.shard.index}]"
 
-    def pull(self, state: State, request: Request) -> Reply:
+    def pull(self, luggage: Luggage, request: Request) -> Reply:
         """Take the state in, then answer with items."""
-        self.take(state)
+        self.take(luggage.state)
         if request.program is not None:
-            site = ActorSite(self)
+            site = ActorSite(self, request.resume)
             self.chains[request.key] = build(request.program, site, fuse=request.fuse), site
         cell, site = self.chains[request.key]
-        site.versions = request.versions
+        site.versions = luggage.versions
         inboxes = [inbox for inbox in site.cells if isinstance(inbox, Inbox)]
         for inbox in inboxes:
             inbox.waiting.extend(request.feed)
@@ -123,15 +135,15 @@ class Host:
         readings = {node.position: reading for each in site.cells for node, reading in each.readings()}
         return Reply(items, origins, unused, ended, error, 0 if inboxes else steps_of(items), readings)
 
-    def tell(self, state: State, method: Callable[..., object], value: object) -> Reply:
+    def tell(self, luggage: Luggage, method: Callable[..., object], value: object) -> Reply:
         """An event: one call of a method for its effect."""
-        self.take(state)
+        self.take(luggage.state)
         self._call(method, value)
         return NOTHING
 
-    def ask(self, state: State, method: Callable[..., object]) -> Reply:
+    def ask(self, luggage: Luggage, method: Callable[..., object]) -> Reply:
         """A question from outside the plan."""
-        self.take(state)
+        self.take(luggage.state)
         return NOTHING._replace(items=[self._call(method)])
 
     def take(self, state: State) -> None:

@@ -5,15 +5,12 @@ from __future__ import annotations
 import copy
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
-from enum import Enum
-from types import BuiltinFunctionType, FunctionType
 
 from tflow.combinators import nodes
 from tflow.runtime.answers import DONE, SKIP, WAITING, Answer, Blocked, Ready
+from tflow.runtime.border import is_frozen
 from tflow.runtime.cell import Cell, Site, runs
 from tflow.runtime.cells import united
-from tflow.types import Frozen
 
 
 @runs(nodes.Every)
@@ -157,26 +154,6 @@ class Split(Cell):
 
     def queued(self) -> int:
         return sum(map(len, self.queues))
-
-
-ATOMS = (bool, range, type(None), type, FunctionType, BuiltinFunctionType, Enum, Frozen)
-PLAIN = (int, float, complex, str, bytes)
-
-
-def is_frozen(value: object) -> bool:
-    """True if the value certainly cannot be changed: numbers, text, read-only arrays, and frozen things made of these."""
-    if isinstance(value, ATOMS):
-        return True
-    if isinstance(value, PLAIN):
-        return not getattr(value, "__dict__", None)
-    if isinstance(value, (tuple, frozenset)):
-        return all(map(is_frozen, value)) and not getattr(value, "__dict__", None)
-    if is_dataclass(value) and getattr(value, "__dataclass_params__").frozen:  # noqa: B009  # private, so unknown to checkers
-        names = [field.name for field in fields(value)]
-        return all(is_frozen(getattr(value, name, None)) for name in names) and set(getattr(value, "__dict__", ())) <= set(names)
-    read_only = getattr(getattr(value, "flags", None), "writeable", True) is False
-    base = getattr(value, "base", None)  # an array may be a view of one that can be written to
-    return read_only and (not hasattr(base, "flags") or is_frozen(base))
 
 
 @runs(nodes.Branch)

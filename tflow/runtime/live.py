@@ -12,10 +12,11 @@ from tflow.combinators.actors import Actors
 from tflow.combinators.validate import actors_of
 from tflow.errors import PlanError
 from tflow.runtime.answers import WAITING, Answer, Ready
-from tflow.runtime.base import Call, LivePool, LiveShard
+from tflow.runtime.base import Call
 from tflow.runtime.cell import Cell, Site, runs
 from tflow.runtime.chain import first_state, own_copy
 from tflow.runtime.driver import Driver
+from tflow.runtime.shards import LivePool, LiveShard
 from tflow.types import NOWHERE, AnyOp, LiveOp, Provenance, StatefulLiveOp, V, W
 
 Event = tuple[LiveShard, Callable[..., object], object]
@@ -150,6 +151,8 @@ class Live(Cell):
 
     def arrived(self, call: Call) -> None:
         self.site.events[call.shard] -= 1
+        if call.lost and call.shard.given_up:
+            self.site.failure = self.site.failure or call.shard.failure("takes no more messages")
         self.site.failure = self.site.failure or call.error
 
     def queued(self) -> int:

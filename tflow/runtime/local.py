@@ -11,8 +11,9 @@ from collections import deque
 from collections.abc import Callable, Collection
 
 from tflow.errors import Deadlock, OperatorError, TflowError
-from tflow.runtime.base import Call, LiveShard, Mailbox, Runtime
+from tflow.runtime.base import Call, Mailbox, Runtime
 from tflow.runtime.host import Host
+from tflow.runtime.shards import LiveShard
 from tflow.types import Shard
 
 
@@ -51,9 +52,16 @@ class LocalRuntime(Runtime):
 
     def execute(self, call: Call) -> None:
         """Run one call and report it to the run that issued it."""
+        try:
+            self.attempt(call)
+        finally:
+            call.finish()
+
+    def attempt(self, call: Call) -> None:
+        """Run one call and note its reply or its error."""
         self.busy.add(call.shard)
         try:
-            call.reply = getattr(call.shard.handle, call.method)(*call.args)
+            call.reply = self.perform(call)
         except TflowError as error:
             call.error = error
         except BaseException as error:
@@ -62,7 +70,10 @@ class LocalRuntime(Runtime):
                 raise  # Ctrl-C ends the run that waits, which need not be the one that issued the call
         finally:
             self.busy.discard(call.shard)
-            call.mailbox.finished.append(call)
+
+    def perform(self, call: Call) -> object:
+        """Do inside the actor what the call asks for."""
+        return getattr(call.shard.handle, call.method)(call.luggage, *call.args)
 
     def cancel(self, calls: Collection[Call]) -> list[Call]:
         cancelled = [call for call in self.queue if call in calls]
@@ -72,6 +83,12 @@ class LocalRuntime(Runtime):
     def stop(self, handle: object) -> None:
         assert isinstance(handle, Host)
         handle.close()
+
+    def kill(self, handle: object) -> None:
+        lost = [call for call in self.queue if call.shard.handle is handle]
+        self.queue = deque(call for call in self.queue if call not in lost)
+        for call in lost:
+            call.finish(lost="it was ended because it took too long")
 
     def forget(self, handle: object, run: int) -> None:
         assert isinstance(handle, Host)

@@ -15,6 +15,13 @@ class Reading(NamedTuple):
     busy_ns: int
     queued: int
 
+    def then(self, later: Reading) -> Reading:
+        """The totals of two lives that are over, whose queues are gone."""
+        return Reading(self.seen + later.seen, self.shown + later.shown, self.busy_ns + later.busy_ns, 0)
+
+
+NOTHING_READ = Reading(0, 0, 0, 0)
+
 
 @dataclass(frozen=True)
 class Staleness:

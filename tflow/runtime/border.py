@@ -1,0 +1,50 @@
+"""What crosses the border of a process: values that cannot change may be shared, all others are copied on the way.
+
+Ray does this by its nature, the simulator does it so that aliasing bugs show before Ray is involved.
+"""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from types import BuiltinFunctionType, FunctionType
+from typing import TypeVar
+
+import cloudpickle
+
+from tflow.types import Frozen
+
+X = TypeVar("X")
+ATOMS = (bool, range, type(None), type, BuiltinFunctionType, Enum)
+PLAIN = (int, float, complex, str, bytes)
+
+
+def is_frozen(value: object) -> bool:
+    """True if the value certainly cannot change: numbers, text, functions, read-only arrays, and frozen things made of these."""
+    return _is_frozen(value, (*ATOMS, FunctionType, Frozen))
+
+
+def _is_frozen(value: object, atoms: tuple[type, ...]) -> bool:
+    if isinstance(value, atoms):
+        return True
+    if isinstance(value, PLAIN):
+        return not getattr(value, "__dict__", None)
+    if isinstance(value, (tuple, frozenset)):
+        return all(_is_frozen(member, atoms) for member in value) and not getattr(value, "__dict__", None)
+    if is_dataclass(value) and getattr(value, "__dataclass_params__").frozen:  # noqa: B009  # private, so unknown to checkers
+        names = [field.name for field in fields(value)]
+        frozen = all(_is_frozen(getattr(value, name, None), atoms) for name in names)
+        return frozen and set(getattr(value, "__dict__", ())) <= set(names)
+    read_only = getattr(getattr(value, "flags", None), "writeable", True) is False
+    base = getattr(value, "base", None)  # an array may be a view of one that can be written to
+    return read_only and (not hasattr(base, "flags") or _is_frozen(base, atoms))
+
+
+def across(value: X) -> X:
+    """The value as it arrives in another process: a copy, unless nobody could tell. Arrays arrive read-only."""
+    if _is_frozen(value, ATOMS):
+        return value
+    buffers: list[pickle.PickleBuffer] = []
+    packed = cloudpickle.dumps(value, protocol=5, buffer_callback=buffers.append)
+    return pickle.loads(packed, buffers=[bytes(buffer.raw()) for buffer in buffers])  # type: ignore[no-any-return]  # noqa: S301  # our own bytes, made on the line before

@@ -1,0 +1,336 @@
+"""The simulator: the same plans in a world where a tape of numbers decides what happens next, and what goes wrong.
+
+Actors have mailboxes that are served first come, first served; which actor moves next, and whether its call is answered, is read
+from the *tape*. The number 0 is always the boring choice: the oldest call, answered without a fault. So the empty tape is the
+schedule of the local runtime, and a search that makes tapes shorter and numbers smaller ends at the least that can go wrong.
+
+Time is virtual. It passes a little with every call, and else only when nothing but time can change anything, so a call that
+hangs for an hour costs nothing. Whatever crosses the border of an actor is copied, and arrays arrive read-only, as from Ray.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields
+from typing import Literal, NamedTuple
+
+from tflow.errors import Deadlock, OperatorError
+from tflow.runtime.base import Call, Mailbox
+from tflow.runtime.border import across
+from tflow.runtime.host import Host, Luggage, Reply, Request
+from tflow.runtime.local import LocalRuntime
+from tflow.types import Shard, Source
+
+Pause = Literal["look", "pass time"]
+"""What the driver does while no actor moves."""
+TICK_S = 0.001
+"""What every call takes."""
+
+
+@dataclass(frozen=True)
+class Faults:
+    """What may go wrong in one run, and how often at most. Whether and when it does is up to the tape.
+
+    >>> from tflow.runtime.sim import Faults
+    >>> Faults(dies_after=1)
+    Faults(dies_after=1)
+    """
+
+    dies_before: int = 0
+    """The actor dies before it runs the call."""
+    dies_after: int = 0
+    """The actor runs the call and dies before it can answer: whoever asked cannot know that it ran."""
+    raises: int = 0
+    """The environment or an operator raises."""
+    hangs: int = 0
+    """The call never ends. Only ``timeout_s`` helps."""
+    slow: int = 0
+    """The call takes ``slow_s`` seconds."""
+    refuses: int = 0
+    """The constructor raises when the actor is made again."""
+    slow_s: float = 60.0
+
+    def __repr__(self) -> str:
+        given = {field.name: getattr(self, field.name) for field in fields(self) if getattr(self, field.name) != field.default}
+        return f"Faults({', '.join(f'{name}={value}' for name, value in given.items())})"
+
+
+NO_FAULTS = Faults()
+FATES = ("dies_before", "dies_after", "raises", "hangs", "slow")
+"""What can become of a call besides an answer."""
+
+
+class SimulatedFault(Exception):
+    """Raised where the tape says that user code raises."""
+
+
+class Moment(NamedTuple):
+    """One thing that happened."""
+
+    at: float
+    place: str
+    """The shard; empty for the passing of time."""
+    life: int
+    what: str
+    """``answers``, one of the faults, ``starts``, ``refuses to start``, ``is ended``, ``time passes``."""
+    call: str = ""
+    """What the call was about."""
+    items: tuple[object, ...] = ()
+    """What the actor answered with."""
+    made: tuple[Source, ...] = ()
+    """Where these come from, if the actor made them."""
+
+    @property
+    def who(self) -> str:
+        return f"{self.place} life {self.life + 1}" if self.life else self.place
+
+    @property
+    def sentence(self) -> str:
+        told = SENTENCES.get(self.what, self.what)
+        return f"{told} {', '.join(map(short, self.items))}" if self.items else told
+
+
+SENTENCES = {
+    "dies_before": "dies before it runs this",
+    "dies_after": "runs this, then dies before it can answer",
+    "raises": "raises",
+    "hangs": "hangs",
+    "slow": "is slow",
+}
+
+
+def short(value: object) -> str:
+    """A value on one short line."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+class SimHost(Host):
+    """An actor that can hang, lag and die."""
+
+    gone = False
+    stuck: Call | None = None
+    """The call that it will never finish, or not for a while."""
+    back_at = float("inf")
+
+
+class SimRuntime(LocalRuntime):
+    """A session in the simulator.
+
+    >>> from tflow import par_from_range
+    >>> from tflow.runtime.sim import Faults, SimRuntime
+    >>> with SimRuntime([0, 1], Faults(dies_after=1)) as sim:
+    ...     list(par_from_range(4).gather_sync().run(runtime=sim))
+    [0, 2, 1, 3]
+    >>> print(sim.script)
+       0.001s  par_from_range[0]         pull  runs this, then dies before it can answer
+       0.002s  par_from_range[1]         pull  answers 2
+       0.101s                                  time passes
+       0.101s  par_from_range[0] life 2        starts
+       0.102s  par_from_range[0] life 2  pull  answers 0
+       0.103s  par_from_range[0] life 2  pull  answers 1
+       0.104s  par_from_range[1]         pull  answers 3
+       0.105s  par_from_range[0] life 2  pull  answers
+       0.106s  par_from_range[1]         pull  answers
+    """
+
+    def __init__(self, tape: Iterable[int] = (), faults: Faults = NO_FAULTS) -> None:
+        super().__init__()
+        self.tape = iter(tape)
+        self.left = {fate: int(getattr(faults, fate)) for fate in (*FATES, "refuses")}
+        self.slow_s = faults.slow_s
+        self.clock = 0.0
+        self.late: list[SimHost] = []
+        """Actors whose answer is under way."""
+        self.choices: list[int] = []
+        """What the tape was read as: a tape that gives the same run."""
+        self.trace: list[Moment] = []
+
+    @property
+    def script(self) -> str:
+        """All that happened, a line each. The same tape gives the same script, byte for byte."""
+        width = max((len(moment.who) for moment in self.trace), default=0)
+        return "\n".join(f"{m.at:8.3f}s  {m.who:<{width}}  {m.call:<4}  {m.sentence}" for m in self.trace)
+
+    def choose(self, count: int) -> int:
+        """Read which of ``count`` things happens; where there is no choice, nothing is read."""
+        if count == 1:
+            return 0
+        self.choices.append(next(self.tape, 0) % count)
+        return self.choices[-1]
+
+    def note(
+        self, host: SimHost, what: str, call: str = "", items: tuple[object, ...] = (), made: tuple[Source, ...] = ()
+    ) -> None:
+        self.trace.append(Moment(self.clock, host.place, host.shard.incarnation, what, call, items, made))
+
+    # ------------------------------------------------------------------- time and choice
+
+    def now(self) -> float:
+        return self.clock
+
+    def wait(self, mailbox: Mailbox, *, timeout: float | None = None) -> None:
+        alarm = float("inf") if timeout is None else self.clock + timeout
+        while True:
+            moves: list[Call | Pause] = [*self.heads()]
+            if mailbox.finished:
+                moves.insert(0, "look")
+            elif timeout == 0:
+                moves.append("look")
+            elif self.late or (not moves and timeout is not None):
+                moves.append("pass time")
+            if not moves:
+                raise Deadlock(self.stuck_sentence())
+            move = moves[self.choose(len(moves))]
+            if move == "look":
+                return
+            if move == "pass time":
+                self.pass_time(alarm)
+            else:
+                self.move(move)
+            if self.clock >= alarm:
+                return
+
+    def heads(self) -> list[Call]:
+        """The calls that could run now: the oldest of each actor that is free."""
+        seen = set(self.busy)
+        found = []
+        for call in self.queue:
+            if call.shard not in seen:
+                seen.add(call.shard)
+                if host_of(call).stuck is None:
+                    found.append(call)
+        return found
+
+    def pass_time(self, alarm: float) -> None:
+        """Until the next thing happens: a late answer, or the driver's alarm."""
+        self.clock = min([alarm, *(host.back_at for host in self.late)])
+        self.trace.append(Moment(self.clock, "", 0, "time passes"))
+        for host in [host for host in self.late if host.back_at <= self.clock]:
+            self.late.remove(host)
+            call, host.stuck = host.stuck, None
+            assert call is not None
+            self.answer(host, call)
+
+    def stuck_sentence(self) -> str:
+        hung = sorted({call.shard.place for call in self.queue if host_of(call).stuck} | self.hanging())
+        if not hung:
+            places = ", ".join(sorted({call.shard.place for call in self.queue}))
+            return f"A run that an operator started inside an actor waits for that actor itself: {places}."
+        return f"{', '.join(hung)} will never answer. Give the gather timeout_s=, so that an actor that hangs is made again."
+
+    def hanging(self) -> set[str]:
+        shards = [shard for pool in self.pools.values() for shard in pool.shards]
+        return {shard.place for shard in shards if isinstance(shard.handle, SimHost) and shard.handle.stuck is not None}
+
+    # ------------------------------------------------------------------- what becomes of a call
+
+    def move(self, call: Call) -> None:
+        """One call meets its fate."""
+        self.queue.remove(call)
+        host = host_of(call)
+        self.clock += TICK_S
+        fate = self.fate(call)
+        if fate != "answers":
+            self.note(host, fate, call.method)
+        if fate == "answers":
+            self.attempt(call)
+            self.answer(host, call)
+        elif fate == "raises":
+            cause = SimulatedFault("the schedule says so")
+            call.error = OperatorError("An operator or environment", item=0, cause=cause, shard=host.place)
+            call.finish()
+        elif fate == "hangs":
+            host.stuck = call
+        elif fate == "slow":
+            self.attempt(call)
+            host.stuck, host.back_at = call, self.clock + self.slow_s
+            self.late.append(host)
+        else:
+            if fate == "dies_after":
+                self.attempt(call)
+                call.reply = call.error = None
+            self.die(host, "it died before it answered", call)
+
+    def fate(self, call: Call) -> str:
+        possible = [fate for fate in FATES if self.left[fate]] if call.method != "ask" else []  # a question is from outside
+        fate = ("answers", *possible)[self.choose(len(possible) + 1)]
+        if fate in self.left:
+            self.left[fate] -= 1
+        return fate
+
+    def answer(self, host: SimHost, call: Call) -> None:
+        reply = call.reply
+        if isinstance(reply, Reply):
+            sources = (source for origin in reply.origins for source in origin.sources)
+            made = tuple(source for source in sources if made_by(host, source))
+            self.note(
+                host, "answers", call.method, tuple(reply.items) if reply.error is None else (*reply.items, reply.error), made
+            )
+        else:
+            self.note(host, "answers", call.method, (call.error,))
+        call.finish()
+
+    def die(self, host: SimHost, why: str, call: Call | None = None) -> None:
+        """The actor is gone, and with it whatever waits for it."""
+        host.gone = True
+        if host in self.late:
+            self.late.remove(host)
+        lost = [each for each in (call, host.stuck, *self.queue) if each is not None and host_of(each) is host]
+        host.stuck = None
+        for each in lost:
+            if each in self.queue:
+                self.queue.remove(each)
+            each.reply = each.error = None
+            each.finish(lost=why)
+
+    # ------------------------------------------------------------------- the border of an actor
+
+    def spawn(self, make: Callable[[Shard], object], shard: Shard) -> SimHost:
+        if shard.incarnation and self.left["refuses"] and self.choose(2):
+            self.left["refuses"] -= 1
+            self.trace.append(Moment(self.clock, f"{shard.actors}[{shard.index}]", shard.incarnation, "refuses to start"))
+            raise SimulatedFault("the schedule says so")
+        host = SimHost(across(make), shard)
+        if shard.incarnation:
+            self.note(host, "starts")
+        return host
+
+    def submit(self, call: Call) -> None:
+        if host_of(call).gone:
+            call.finish(lost="it had died before")
+        else:
+            self.queue.append(call)
+
+    def perform(self, call: Call) -> object:
+        state, versions = call.luggage
+        luggage = Luggage({key: (number, across(value)) for key, (number, value) in state.items()}, versions)
+        reply = getattr(call.shard.handle, call.method)(luggage, *map(arriving, call.args))
+        return (
+            reply._replace(items=list(across(tuple(reply.items))), error=across(reply.error))
+            if isinstance(reply, Reply)
+            else reply
+        )
+
+    def kill(self, handle: object) -> None:
+        assert isinstance(handle, SimHost)
+        self.note(handle, "is ended")
+        self.die(handle, "it took too long to answer and was ended")
+
+
+def host_of(call: Call) -> SimHost:
+    host = call.shard.handle
+    assert isinstance(host, SimHost)
+    return host
+
+
+def made_by(host: SimHost, source: Source) -> bool:
+    return (source.actors, source.shard, source.incarnation) == (host.shard.actors, host.shard.index, host.shard.incarnation)
+
+
+def arriving(argument: object) -> object:
+    """An argument of a call, as the actor gets it."""
+    if not isinstance(argument, Request):
+        return across(argument)
+    feed = tuple((across(value), origin) for value, origin in argument.feed)
+    return argument if argument.program is None and not feed else argument._replace(program=across(argument.program), feed=feed)
