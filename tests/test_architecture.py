@@ -6,14 +6,17 @@ import ast
 import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 import tflow
+from tests.laws.world import PROVEN
 from tflow import Iter, ParIter, Run
 from tflow.combinators import create, nodes
 from tflow.combinators.splits import Splits
+from tflow.laws import LAWS, OBEYED, OPERATOR_LAWS
 from tflow.runtime import cell, executor
 
 ROOT = Path(__file__).parent.parent
@@ -25,8 +28,11 @@ MAY_IMPORT = {
     "types": set[str](),
     "errors": set(),
     "extras": {"errors"},
-    "combinators": {"types", "errors", "combinators"},
+    "laws": set(),
+    "combinators": {"types", "errors", "laws", "combinators"},
     "runtime": {"types", "errors", "combinators", "runtime"},
+    "testing": {"types", "errors", "extras", "laws", "combinators", "runtime", "testing", "pytest_plugin"},
+    "pytest_plugin": set(),
     "cli": {"*"},
     "__init__": {"*"},
 }
@@ -35,7 +41,10 @@ FORBIDDEN = {
     "errors": HEAVY | {"time", "random", "threading", "numpy"},
     "extras": HEAVY,
     "combinators": HEAVY | {"time", "random", "threading", "numpy"},
+    "laws": HEAVY | {"time", "random", "threading", "numpy"},
     "runtime": HEAVY,
+    "testing": HEAVY - {"hypothesis"},
+    "pytest_plugin": HEAVY | {"hypothesis", "numpy"},
     "cli": set(),
     "__init__": HEAVY,
 }
@@ -128,6 +137,20 @@ def test_every_operator_states_its_law() -> None:
     silent = [name for name, member in operators().items() if "Law:" not in (member.__doc__ or "")]
     assert silent == []
     assert len(operators()) > 40
+
+
+def test_every_operator_says_which_laws_it_obeys_and_a_test_proves_each() -> None:
+    for module in ("test_transforms", "test_gather", "test_merge_and_split", "test_runs", "test_combinators"):
+        import_module(f"tests.laws.{module}")
+    promised = {operator.removeprefix("tflow."): laws for operator, laws in OBEYED.items()}
+    assert operators().keys() - promised.keys() == set(), "say it with @obeys(...)"
+    claims = {(operator, law.name) for operator, laws in promised.items() for law in laws}
+    assert claims - PROVEN.keys() == set(), "quote it in a test with @proves(...)"
+
+
+def test_every_law_is_quoted() -> None:
+    quoted = {name for _, name in PROVEN} | {law.name for law in OPERATOR_LAWS}
+    assert LAWS.keys() - quoted == set()
 
 
 def test_every_node_has_a_cell() -> None:

@@ -37,6 +37,31 @@ def graph(
     typer.echo(str(load(plan)))
 
 
+@app.command()
+def replay(
+    file: Annotated[Path, typer.Argument(help="A schedule that tflow.testing.explore saved.", exists=True, dir_okay=False)],
+    pdb: Annotated[bool, typer.Option("--pdb", help="Stop in the debugger where it fails.")] = False,
+) -> None:
+    """Run a saved schedule again and print what happens."""
+    from tflow.testing.history import LATEST
+    from tflow.testing.schedules import replay
+
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        typer.echo(replay(file))
+    except TflowError:
+        raise
+    except Exception as error:
+        typer.echo("\n".join(map(str, LATEST)))
+        typer.secho(f"{type(error).__name__}: {error}", fg=typer.colors.RED, err=True)
+        if pdb:
+            import pdb as debugger
+
+            debugger.post_mortem(error.__traceback__)
+        raise typer.Exit(1) from None
+    typer.secho("The check holds.", fg=typer.colors.GREEN)
+
+
 def load(target: str) -> object:
     """The stream or plan called NAME in FILE; a function is called."""
     from tflow.combinators.runnable import Described

@@ -21,7 +21,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, NamedTuple, Never, Protocol
+from typing import TYPE_CHECKING, ClassVar, Generic, NamedTuple, Never, Protocol
 
 from typing_extensions import TypeVar
 
@@ -78,6 +78,9 @@ class Op(Generic[A, B, R]):
     Nominal on purpose and not callable: a restricted operator cannot slip in where a function is expected. Derive
     from one of the kinds below, which say what method to write.
     """
+
+    batching: ClassVar[bool] = False
+    """True if it holds items back on purpose, to make a larger one of several."""
 
 
 AnyOp = Op[Never, object, Never]

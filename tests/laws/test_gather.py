@@ -16,6 +16,7 @@ from tests.laws.world import (
     items,
     over_runtimes,
     per_shard,
+    proves,
     results,
     samplers,
     sampling,
@@ -30,16 +31,19 @@ from tflow import (
     Stateful,
     create_actor,
     from_items,
+    from_iterable,
     from_range,
     par_from_items,
     par_from_iterables,
     par_from_range,
 )
+from tflow.laws import BOUNDEDNESS, CONSERVATION, FRESHNESS, LAZINESS, LIKENESS, ORDER
 
 parts = st.lists(st.lists(st.integers(), max_size=8), min_size=1, max_size=4)
 T = TypeVar("T")
 
 
+@proves(LIKENESS, "ParIter.gather_sync", "ParIter.gather_rounds", "par_from_iterables")
 @over_runtimes
 @given(shards=parts)
 def test_gather_sync_is_a_zip_of_the_shards(runtime: str, shards: list[list[int]]) -> None:
@@ -49,6 +53,8 @@ def test_gather_sync_is_a_zip_of_the_shards(runtime: str, shards: list[list[int]
     assert results(stream.gather_sync(), runtime) == list(chain.from_iterable(rounds))
 
 
+@proves(CONSERVATION, "ParIter.gather_async")
+@proves(ORDER, "ParIter.gather_async")
 @over_runtimes
 @given(limits=st.lists(st.integers(0, 8), min_size=1, max_size=4), in_flight=st.integers(1, 3), per_call=st.integers(1, 4))
 def test_gather_async_has_the_multiset_of_gather_sync_in_shard_order(
@@ -59,6 +65,7 @@ def test_gather_async_has_the_multiset_of_gather_sync_in_shard_order(
     assert per_shard(found) == {shard: list(range(limit)) for shard, limit in enumerate(limits) if limit}
 
 
+@proves(FRESHNESS, "ParIter.gather_sync")
 @over_runtimes
 @given(num=shard_counts, rounds=st.integers(1, 5))
 def test_every_call_of_a_round_sees_all_updates_made_before(runtime: str, num: int, rounds: int) -> None:
@@ -67,6 +74,7 @@ def test_every_call_of_a_round_sees_all_updates_made_before(runtime: str, num: i
     assert [sample.weights for sample in found] == [num * (index // num) for index in range(num * rounds)]
 
 
+@proves(FRESHNESS, "ParIter.gather_async")
 @over_runtimes
 @given(num=shard_counts, in_flight=st.integers(1, 3), per_call=st.integers(1, 3), sender_only=st.booleans())
 def test_freshness_per_shard(runtime: str, num: int, in_flight: int, per_call: int, sender_only: bool) -> None:
@@ -99,6 +107,7 @@ def test_max_staleness_drops_and_counts(runtime: str, num: int, bound: int, in_f
     assert run.ledger.balanced
 
 
+@proves(LAZINESS, "Iter.take", "ParIter.gather_async")
 @over_runtimes
 @given(num=shard_counts, in_flight=st.integers(1, 3), per_call=st.integers(1, 3), count=st.integers(0, 10))
 def test_take_issues_no_more_than_it_must(runtime: str, num: int, in_flight: int, per_call: int, count: int) -> None:
@@ -135,6 +144,9 @@ def ledger_actor() -> Actor[list[int]]:
     return create_actor(keep)
 
 
+@proves(LIKENESS, "Iter.call")
+@proves(CONSERVATION, "Iter.hand_off")
+@proves(ORDER, "Iter.hand_off")
 @over_runtimes
 @given(values=items, mailbox=sizes)
 def test_call_and_hand_off_are_for_each_elsewhere(runtime: str, values: list[int], mailbox: int) -> None:
@@ -145,6 +157,7 @@ def test_call_and_hand_off_are_for_each_elsewhere(runtime: str, values: list[int
     assert results(stream.hand_off(ledger_actor(), Position[int](), mailbox=mailbox), runtime) == list(enumerate(values))
 
 
+@proves(BOUNDEDNESS, "Iter.call", "Iter.hand_off")
 @over_runtimes
 @given(values=items, mailbox=st.integers(1, 3))
 def test_hand_off_never_exceeds_its_mailbox_and_call_pulls_nothing_meanwhile(
@@ -177,6 +190,7 @@ def test_drop_oldest_counts_what_it_drops_and_keeps_order(runtime: str, values: 
     assert run.ledger.balanced
 
 
+@proves(CONSERVATION, "ParIter.repartition")
 @over_runtimes
 @given(values=items, shards=shard_counts, fresh=shard_counts)
 def test_repartition_keeps_the_multiset(runtime: str, values: list[int], shards: int, fresh: int) -> None:
@@ -187,6 +201,7 @@ def test_repartition_keeps_the_multiset(runtime: str, values: list[int], shards:
     assert Counter(results(stream.par_batch(3).par_flatten().gather_async(), runtime)) == expected
 
 
+@proves(LIKENESS, "ParUnion")
 @over_runtimes
 @given(shards=parts, more=parts)
 def test_par_union_puts_shards_side_by_side(runtime: str, shards: list[list[int]], more: list[list[int]]) -> None:
@@ -194,6 +209,7 @@ def test_par_union_puts_shards_side_by_side(runtime: str, shards: list[list[int]
     assert results(both.gather_rounds(), runtime) == results(par_from_iterables(shards + more).gather_rounds(), runtime)
 
 
+@proves(LAZINESS, "ParIter.select_shards")
 @over_runtimes
 @given(num=shard_counts, data=st.data())
 def test_select_shards_calls_no_other_actor(runtime: str, num: int, data: st.DataObject) -> None:
@@ -206,6 +222,7 @@ def test_select_shards_calls_no_other_actor(runtime: str, num: int, data: st.Dat
     assert made == [int(shard in chosen) for shard in range(num)]
 
 
+@proves(LIKENESS, "par_from_range", "from_range")
 @over_runtimes
 @given(count=st.integers(0, 20), shards=shard_counts)
 def test_par_from_range_is_range_in_blocks(runtime: str, count: int, shards: int) -> None:
@@ -215,6 +232,7 @@ def test_par_from_range_is_range_in_blocks(runtime: str, count: int, shards: int
     assert max(map(len, blocks)) - min(map(len, blocks)) <= 1
 
 
+@proves(LIKENESS, "ParIter.par_zip")
 @over_runtimes
 @given(limit=st.integers(0, 6))
 def test_par_zip_pairs_items_of_one_shard(runtime: str, limit: int) -> None:
@@ -224,11 +242,13 @@ def test_par_zip_pairs_items_of_one_shard(runtime: str, limit: int) -> None:
     assert len(pairs) == 2 * (limit // 2)
 
 
+@proves(LIKENESS, "from_items", "par_from_items", "from_iterable")
 @over_runtimes
 def test_repeat_starts_again_and_an_empty_source_ends(runtime: str) -> None:
     assert results(from_items([1, 2], repeat=True).take(5), runtime) == [1, 2, 1, 2, 1]
     assert results(par_from_items([1, 2], shards=2, repeat=True).gather_sync().take(5), runtime) == [1, 2, 1, 2, 1]
     assert results(from_items([], repeat=True), runtime) == []
+    assert results(from_iterable(lambda: iter("ab")), runtime) == ["a", "b"]
     assert results(par_from_items([], repeat=True).gather_async(), runtime) == []
 
 

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tests.laws.world import RUNTIMES, items, over_runtimes, results, samplers, sampling
+from tests.laws.world import RUNTIMES, items, over_runtimes, proves, results, samplers, sampling
 from tflow import Deadlock, Iter, Sync, Union, from_items, from_range, par_from_items
 from tflow.combinators.nodes import Mode
+from tflow.laws import BOUNDEDNESS, COMPLETENESS, CONSERVATION, FAIRNESS, ORDER, PATIENCE
 from tflow.runtime.joints import RoundRobin
 
 T = TypeVar("T")
@@ -30,6 +31,8 @@ def tagged(values: list[list[int]]) -> list[Iter[tuple[int, int]]]:
     return [from_items([(which, place) for place, _ in enumerate(each)]) for which, each in enumerate(values)]
 
 
+@proves(CONSERVATION, "Union")
+@proves(ORDER, "Union")
 @over_runtimes
 @given(values=inputs, mode=modes)
 def test_union_is_the_multiset_sum_in_input_order(runtime: str, values: list[list[int]], mode: Mode) -> None:
@@ -39,6 +42,7 @@ def test_union_is_the_multiset_sum_in_input_order(runtime: str, values: list[lis
     assert len(found) == sum(map(len, values))
 
 
+@proves(FAIRNESS, "Union")
 @over_runtimes
 @given(shares=weights, turns=st.integers(1, 60))
 def test_round_robin_stays_within_one_turn_of_the_shares(runtime: str, shares: list[float], turns: int) -> None:
@@ -86,6 +90,7 @@ def test_with_blocking_round_robin_stays_within_two_turns(runtime: str, shares: 
     assert max(abs(credit) for credit in union.credit) <= 2
 
 
+@proves(PATIENCE, "Union")
 @over_runtimes
 @given(count=st.integers(2, 5), outputs=st.integers(10, 40))
 def test_async_union_serves_who_stays_ready_within_k_outputs(runtime: str, count: int, outputs: int) -> None:
@@ -115,6 +120,7 @@ def test_the_default_mode_follows_the_inputs() -> None:
     assert "round_robin" in Union(sync, late, weights=[1, 1]).node.bounds
 
 
+@proves(COMPLETENESS, "Splits.split")
 @over_runtimes
 @given(values=items, n=st.integers(1, 5), lag=st.none() | st.integers(1, 4), mode=modes)
 def test_every_branch_sees_every_item_once_in_order(runtime: str, values: list[int], n: int, lag: int | None, mode: Mode) -> None:
@@ -143,6 +149,7 @@ def test_branches_that_stop_early_or_batch_lose_nothing_for_the_others(
         assert seen[which] == values[: count * sizes[which]]
 
 
+@proves(BOUNDEDNESS, "Splits.split")
 @over_runtimes
 @given(values=items, lag=st.none() | st.integers(1, 4))
 def test_a_lock_step_split_never_pulls_ahead(runtime: str, values: list[int], lag: int | None) -> None:

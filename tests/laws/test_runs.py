@@ -18,6 +18,7 @@ from tests.laws.world import (
     items,
     over_runtimes,
     per_shard,
+    proves,
     results,
     samplers,
     sampling,
@@ -37,12 +38,14 @@ from tflow import (
     StatefulLiveOp,
     Stateless,
     Union,
+    create_actor,
     create_actors,
     from_actors,
     from_items,
     from_range,
     par_from_items,
 )
+from tflow.laws import BALANCE, ISOLATION, ORDER, PROVENANCE, STILLNESS, SURVIVAL
 from tflow.types import NOWHERE
 
 
@@ -57,6 +60,7 @@ class Count(Stateful[Sample, int, int]):
 # --------------------------------------------------------------------------- isolation
 
 
+@proves(ISOLATION, "from_actors", "ParIter.par_for_each")
 @over_runtimes
 @given(num=shard_counts, turns=st.lists(st.booleans(), max_size=12))
 def test_two_plans_over_the_same_actors_never_meet(runtime: str, num: int, turns: list[bool]) -> None:
@@ -105,6 +109,24 @@ def test_equal_descriptions_are_two_sets_of_actors(runtime: str) -> None:
     twins = [samplers(1), samplers(1)]
     found = results(Union(*(sampling(actors).gather_sync().take(2) for actors in twins)), runtime)
     assert [sample.sequence for sample in found] == [0, 0, 1, 1]
+
+
+@proves(STILLNESS, "create_actors", "create_actor")
+def test_describing_a_plan_starts_nothing() -> None:
+    happened: list[object] = []
+
+    def make(shard: Shard) -> Sampler:
+        happened.append(shard.actors)
+        return Sampler(shard)
+
+    workers, learner = create_actors(make, num=2), create_actor(make)
+    plan = from_actors(workers, Sampler.sample).gather_async().tap(happened.append).call(learner, Count()).take(3)
+    plan.validate()
+    assert str(plan)
+    assert plan.fingerprint
+    STILLNESS.check(happened)
+    assert list(plan.run())
+    assert happened, "it would have been noticed"
 
 
 class Base:
@@ -158,6 +180,7 @@ class Careless(Stateless[int, int]):
         return self.total
 
 
+@proves(ISOLATION, "Iter.for_each")
 @over_runtimes
 def test_an_operator_that_changes_itself_reaches_no_other_run_or_shard(runtime: str) -> None:
     stream = from_range(4).for_each(Careless())
@@ -169,6 +192,7 @@ def test_an_operator_that_changes_itself_reaches_no_other_run_or_shard(runtime: 
 # --------------------------------------------------------------------------- provenance
 
 
+@proves(PROVENANCE, "from_actors", "Iter.batch")
 @over_runtimes
 @given(num=shard_counts, size=sizes, limit=st.integers(1, 5))
 def test_provenance_follows_items_through_every_operator(runtime: str, num: int, size: int, limit: int) -> None:
@@ -181,6 +205,7 @@ def test_provenance_follows_items_through_every_operator(runtime: str, num: int,
             assert {source.actors for source in run.provenance.sources} == {"make"}
 
 
+@proves(PROVENANCE, "Iter.zip")
 @over_runtimes
 @given(num=shard_counts)
 def test_combining_items_unites_their_sources(runtime: str, num: int) -> None:
@@ -222,6 +247,7 @@ def test_results_of_another_actor_keep_the_provenance_of_their_input(runtime: st
 # --------------------------------------------------------------------------- the ledger
 
 
+@proves(BALANCE, "ParIter.gather_async")
 @over_runtimes
 @given(
     limits=st.lists(st.integers(0, 6), min_size=1, max_size=3),
@@ -290,6 +316,8 @@ def test_an_exception_names_operator_and_item_and_loses_nothing_before_it(
     assert caught.value.__cause__.__traceback__ is not None
 
 
+@proves(SURVIVAL, "ParIter.gather_async")
+@proves(BALANCE, "ParIter.gather_sync")
 @over_runtimes
 @given(num=st.integers(2, 4), bad=st.integers(0, 3), where=st.integers(0, 4), per_call=st.integers(1, 3))
 def test_a_failing_shard_takes_nothing_of_the_others_with_it(runtime: str, num: int, bad: int, where: int, per_call: int) -> None:
@@ -314,6 +342,8 @@ def test_a_failing_shard_takes_nothing_of_the_others_with_it(runtime: str, num: 
     assert per_shard(found) == {s: list(range(len(q))) for s, q in per_shard(found).items()}
 
 
+@proves(SURVIVAL, "ParIter.gather_sync")
+@proves(ORDER, "ParIter.gather_sync")
 @over_runtimes
 def test_in_a_round_the_healthy_shards_are_delivered_first(runtime: str) -> None:
     def check(sample: Sample) -> Sample:

@@ -10,8 +10,9 @@ from itertools import accumulate, chain, islice
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.laws.world import items, over_runtimes, results, shard_counts, sizes
+from tests.laws.world import items, over_runtimes, proves, results, shard_counts, sizes
 from tflow import Async, Iter, ParIter, Stateful, from_items, from_range, par_from_items, par_from_iterables
+from tflow.laws import CONSERVATION, DETERMINISM, ISOLATION, LIKENESS
 
 Function = Callable[[int], int]
 functions: st.SearchStrategy[Function] = st.sampled_from(
@@ -32,6 +33,7 @@ class Running(Stateful[int, int, int]):
         return state + item, state + item
 
 
+@proves(LIKENESS, "Iter.map")
 @over_runtimes
 @given(values=items, f=functions, g=functions)
 def test_map_identity_and_composition(runtime: str, values: list[int], f: Function, g: Function) -> None:
@@ -40,6 +42,7 @@ def test_map_identity_and_composition(runtime: str, values: list[int], f: Functi
     assert results(stream.map(f).map(g), runtime) == results(stream.map(lambda x: g(f(x))), runtime)
 
 
+@proves(LIKENESS, "Iter.filter", "ParIter.par_filter")
 @over_runtimes
 @given(values=items, keep=predicates)
 def test_filter_is_the_builtin(runtime: str, values: list[int], keep: Callable[[int], bool]) -> None:
@@ -47,6 +50,7 @@ def test_filter_is_the_builtin(runtime: str, values: list[int], keep: Callable[[
     assert results(par_from_items(values, shards=1).par_filter(keep).gather_sync(), runtime) == list(filter(keep, values))
 
 
+@proves(LIKENESS, "Iter.batch", "Iter.flatten")
 @over_runtimes
 @given(values=items, size=sizes)
 def test_batch_then_flatten_is_the_identity(runtime: str, values: list[int], size: int) -> None:
@@ -57,6 +61,7 @@ def test_batch_then_flatten_is_the_identity(runtime: str, values: list[int], siz
     assert results(from_items(values).batch(size).flatten(), runtime) == values
 
 
+@proves(LIKENESS, "ParIter.par_batch", "ParIter.par_flatten")
 @over_runtimes
 @given(values=items, size=sizes, shards=shard_counts)
 def test_par_batch_then_par_flatten_is_the_identity(runtime: str, values: list[int], size: int, shards: int) -> None:
@@ -64,6 +69,7 @@ def test_par_batch_then_par_flatten_is_the_identity(runtime: str, values: list[i
     assert results(stream.par_batch(size).par_flatten().gather_sync(), runtime) == results(stream.gather_sync(), runtime)
 
 
+@proves(LIKENESS, "Iter.flat_map")
 @over_runtimes
 @given(values=st.lists(st.integers(0, 4), max_size=12))
 def test_flat_map_is_map_then_flatten(runtime: str, values: list[int]) -> None:
@@ -75,6 +81,7 @@ def test_flat_map_is_map_then_flatten(runtime: str, values: list[int]) -> None:
     assert results(nested, runtime) == results(stream.flat_map(lambda x: [m for n in range(x) for m in range(n)]), runtime)
 
 
+@proves(LIKENESS, "Iter.take")
 @over_runtimes
 @given(values=items, count=st.integers(0, 40))
 def test_take_is_islice(runtime: str, values: list[int], count: int) -> None:
@@ -82,6 +89,7 @@ def test_take_is_islice(runtime: str, values: list[int], count: int) -> None:
     assert results(par_from_items(values, shards=1).par_take(count).gather_sync(), runtime) == list(islice(values, count))
 
 
+@proves(LIKENESS, "Iter.scan", "Iter.for_each")
 @over_runtimes
 @given(values=items)
 def test_scan_and_stateful_operators_accumulate(runtime: str, values: list[int]) -> None:
@@ -97,6 +105,7 @@ def test_scan_and_stateful_operators_accumulate(runtime: str, values: list[int])
         assert results(flow, runtime) == expected, "a second run starts fresh"
 
 
+@proves(ISOLATION, "Iter.scan")
 @over_runtimes
 @given(values=items)
 def test_scan_copies_its_initial_state(runtime: str, values: list[int]) -> None:
@@ -110,12 +119,14 @@ def test_scan_copies_its_initial_state(runtime: str, values: list[int]) -> None:
     assert results(stream, runtime) == list(range(1, len(values) + 1))
 
 
+@proves(LIKENESS, "Iter.zip")
 @over_runtimes
 @given(left=items, right=items)
 def test_zip_is_the_builtin(runtime: str, left: list[int], right: list[int]) -> None:
     assert results(from_items(left).zip(from_items(right)), runtime) == list(zip(left, right, strict=False))
 
 
+@proves(CONSERVATION, "Iter.shuffle")
 @over_runtimes
 @given(values=st.lists(st.integers(), max_size=40, unique=True), buffer=st.integers(1, 12), seed=st.integers(0, 5))
 def test_shuffle_is_a_seeded_permutation_of_bounded_reach(runtime: str, values: list[int], buffer: int, seed: int) -> None:
@@ -127,6 +138,7 @@ def test_shuffle_is_a_seeded_permutation_of_bounded_reach(runtime: str, values: 
         assert values.index(value) - place <= buffer
 
 
+@proves(DETERMINISM, "Iter.shuffle", "ParIter.par_shuffle")
 @over_runtimes
 def test_shuffle_depends_on_seed_and_shard(runtime: str) -> None:
     stream = from_range(50)
@@ -135,6 +147,7 @@ def test_shuffle_depends_on_seed_and_shard(runtime: str) -> None:
     assert results(twins.select_shards(0).gather_sync(), runtime) != results(twins.select_shards(1).gather_sync(), runtime)
 
 
+@proves(LIKENESS, "Iter.drain")
 @over_runtimes
 @given(values=items)
 def test_drain_consumes_all_and_shows_nothing(runtime: str, values: list[int]) -> None:
@@ -143,6 +156,7 @@ def test_drain_consumes_all_and_shows_nothing(runtime: str, values: list[int]) -
     assert seen == values
 
 
+@proves(LIKENESS, "Iter.tap", "Iter.named", "ParIter.named")
 @over_runtimes
 @given(values=items)
 def test_tap_and_named_are_the_identity(runtime: str, values: list[int]) -> None:
@@ -151,6 +165,7 @@ def test_tap_and_named_are_the_identity(runtime: str, values: list[int]) -> None
     assert seen == values
 
 
+@proves(LIKENESS, "Iter.every")
 @over_runtimes
 @given(values=items, n=sizes)
 def test_every_items_shows_each_nth(runtime: str, values: list[int], n: int) -> None:
@@ -204,6 +219,16 @@ def test_the_fused_plan_yields_what_the_plain_plan_yields(runtime: str, values: 
     assert with_counts[0] == with_counts[1]
 
 
+@proves(
+    LIKENESS,
+    "ParIter.par_map",
+    "ParIter.par_for_each",
+    "ParIter.par_tap",
+    "ParIter.par_flat_map",
+    "ParIter.par_take",
+    "ParIter.par_scan",
+)
+@proves(CONSERVATION, "ParIter.par_shuffle")
 @over_runtimes
 @given(values=items, shards=shard_counts, choices=st.lists(st.integers(0, 7), max_size=6))
 def test_par_operators_do_per_shard_what_the_others_do(runtime: str, values: list[int], shards: int, choices: list[int]) -> None:

@@ -11,10 +11,12 @@ import pytest
 from hypothesis import strategies as st
 
 from tflow import Actors, Iter, Live, LiveOp, LocalRuntime, ParIter, Shard, create_actors, from_actors
+from tflow.laws import OBEYED, Law
 from tflow.runtime.base import Runtime
 from tflow.runtime.sim import SimRuntime
 
 T = TypeVar("T")
+Test = TypeVar("Test", bound=Callable[..., object])
 
 
 def dice(seed: int) -> Iterator[int]:
@@ -31,6 +33,23 @@ RUNTIMES: dict[str, Callable[[], Runtime]] = {
     "sim, another order": lambda: SimRuntime(dice(2)),
 }
 """Every law runs over all of these; a new runtime joins by a line here."""
+
+PROVEN: dict[tuple[str, str], str] = {}
+"""Which test proves which law of which operator."""
+
+
+def proves(law: Law[...], *operators: str) -> Callable[[Test], Test]:
+    """Quote the law that a test proves, and the operators that it proves it of."""
+
+    def quote(test: Test) -> Test:
+        for operator in operators:
+            assert law in OBEYED[operator], f"{operator} does not promise {law}: say so where it is defined, with @obeys"
+            PROVEN[operator, law.name] = getattr(test, "__name__", str(test))
+        marked: Test = pytest.mark.law(law)(test)
+        return marked
+
+    return quote
+
 
 over_runtimes = pytest.mark.parametrize("runtime", sorted(RUNTIMES))
 

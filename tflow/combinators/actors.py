@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Generic
 
 from tflow.combinators import check, labels
+from tflow.laws import STILLNESS, obeys
 from tflow.types import Shard, W, W_co
 
 
@@ -54,6 +55,7 @@ class Actor(Actors[W_co]):
     """A single actor, such as a learner that trains beside sampling."""
 
 
+@obeys(STILLNESS)
 def create_actors(make: Callable[[Shard], W], *, num: int = 2, name: str | None = None, mailbox: int = 4) -> Actors[W]:
     """Describe ``num`` actors made by ``make(shard)``; ``shard`` tells each its index and its seed.
 
@@ -75,6 +77,7 @@ def create_actors(make: Callable[[Shard], W], *, num: int = 2, name: str | None 
     return Actors(make, num, _name(name, make), mailbox)
 
 
+@obeys(STILLNESS)
 def create_actor(make: Callable[[Shard], W], *, name: str | None = None, mailbox: int = 4) -> Actor[W]:
     """Describe one actor, for ``call`` and ``hand_off``.
 

@@ -14,6 +14,19 @@ from tflow.combinators.runnable import Described
 from tflow.combinators.splits import Splits
 from tflow.combinators.stream import Iter
 from tflow.errors import PlanError
+from tflow.laws import (
+    BALANCE,
+    BOUNDEDNESS,
+    CONSERVATION,
+    DETERMINISM,
+    FRESHNESS,
+    ISOLATION,
+    LAZINESS,
+    LIKENESS,
+    ORDER,
+    SURVIVAL,
+    obeys,
+)
 from tflow.types import Async, G, OnActor, Op, Shard, T, U, V
 
 Gi = TypeVar("Gi", bound=Async)
@@ -45,6 +58,7 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G]):
 
     # ------------------------------------------------------------------- inside the actors
 
+    @obeys(LIKENESS)
     def par_map(self, fn: Callable[[T], U]) -> ParIter[U, G]:
         """Apply a function to each item, inside the actors.
 
@@ -57,6 +71,7 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G]):
         check.function("par_map", fn)
         return ParIter(nodes.Map(self.node, fn))
 
+    @obeys(LIKENESS, ISOLATION)
     def par_for_each(self, op: Op[T, U, OnActor[Any]]) -> ParIter[U, G]:  # Any: the class of the actors is checked with the plan
         """Apply an operator to each item, inside the actors; an ``ActorOp`` receives its actor.
 
@@ -64,6 +79,7 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G]):
         """
         return ParIter(nodes.ForEach(self.node, check.operator("par_for_each", op)))
 
+    @obeys(LIKENESS)
     def par_tap(self, fn: Callable[[T], object]) -> ParIter[T, G]:
         """Look at each item inside the actors.
 
@@ -78,6 +94,7 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G]):
     def par_filter(self, fn: Callable[[T], TypeIs[U]]) -> ParIter[U, G]: ...
     @overload
     def par_filter(self, fn: Callable[[T], object]) -> ParIter[T, G]: ...
+    @obeys(LIKENESS)
     def par_filter(self, fn: Callable[[T], object]) -> ParIter[object, G]:
         """Keep the items for which ``fn`` is true, inside the actors.
 
@@ -86,6 +103,7 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G]):
         check.function("par_filter", fn)
         return ParIter(nodes.Filter(self.node, fn))
 
+    @obeys(LIKENESS)
     def par_flat_map(self, fn: Callable[[T], Iterable[U]]) -> ParIter[U, Async]:
         """Replace each item by zero or more others, inside the actors.
 
@@ -94,6 +112,7 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G]):
         check.function("par_flat_map", fn)
         return ParIter(nodes.FlatMap(self.node, fn))
 
+    @obeys(LIKENESS)
     def par_flatten(self: ParIter[Iterable[U], Async]) -> ParIter[U, Async]:
         """Replace each iterable by its members, inside the actors.
 
@@ -101,6 +120,7 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G]):
         """
         return ParIter(nodes.Flatten(self.node))
 
+    @obeys(LIKENESS)
     def par_batch(self, size: int) -> ParIter[list[T], G]:
         """Group consecutive items of each shard; a shorter last list is kept.
 
@@ -109,6 +129,7 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G]):
         check.whole("par_batch", "size", size, least=1, hint="To pass items through unbatched, drop par_batch().")
         return ParIter(nodes.Batch(self.node, size))
 
+    @obeys(LIKENESS)
     def par_take(self, count: int) -> ParIter[T, G]:
         """The first ``count`` items of each shard.
 
@@ -117,6 +138,7 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G]):
         check.whole("par_take", "count", count, least=0)
         return ParIter(nodes.Take(self.node, count))
 
+    @obeys(LIKENESS)
     def par_scan(self, fn: Callable[[U, T], U], initial: U) -> ParIter[U, G]:
         """Fold the items of each shard into a state and show the state after each.
 
@@ -125,6 +147,7 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G]):
         check.function("par_scan", fn)
         return ParIter(nodes.Scan(self.node, fn, initial))
 
+    @obeys(CONSERVATION, DETERMINISM)
     def par_shuffle(self, buffer: int, *, seed: int = 0) -> ParIter[T, Async]:
         """Shuffle each shard within a buffer; every shard has its own random numbers.
 
@@ -134,6 +157,7 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G]):
         check.whole("par_shuffle", "seed", seed, least=0)
         return ParIter(nodes.Shuffle(self.node, buffer, seed))
 
+    @obeys(LIKENESS)
     def par_zip(self: ParIter[U, Gi], other: ParIter[V, Gi]) -> ParIter[tuple[U, V], Gi]:
         """Pair the items of two streams over the same actors, shard by shard.
 
@@ -146,6 +170,7 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G]):
 
     # ------------------------------------------------------------------- which actors
 
+    @obeys(LAZINESS)
     def select_shards(self, *shards: int) -> ParIter[T, G]:
         """Keep some of the shards, by index, in the given order.
 
@@ -162,6 +187,7 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G]):
             raise PlanError(f"select_shards: each shard can be selected once, got {shards}.")
         return ParIter(nodes.SelectShards(self.node, shards))
 
+    @obeys(CONSERVATION)
     def repartition(
         self, shards: int, *, on_death: nodes.OnDeath = "restart", timeout_s: float | None = None
     ) -> ParIter[T, Async]:
@@ -178,6 +204,7 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G]):
 
     # ------------------------------------------------------------------- to the driver
 
+    @obeys(LIKENESS, ORDER, FRESHNESS, SURVIVAL, BALANCE)
     def gather_sync(self, *, on_death: nodes.OnDeath = "restart", timeout_s: float | None = None) -> Iter[T, G]:
         """Bring items to the driver in rounds: one call per shard, items in shard order.
 
@@ -190,6 +217,7 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G]):
         check.fault_policy("gather_sync", on_death, timeout_s)
         return Iter(nodes.GatherSync(self.node, on_death, timeout_s, rounds=False))
 
+    @obeys(LIKENESS, SURVIVAL)
     def gather_rounds(self, *, on_death: nodes.OnDeath = "restart", timeout_s: float | None = None) -> Iter[list[T], G]:
         """As ``gather_sync``, but one list per round.
 
@@ -202,6 +230,7 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G]):
         check.fault_policy("gather_rounds", on_death, timeout_s)
         return Iter(nodes.GatherSync(self.node, on_death, timeout_s, rounds=True))
 
+    @obeys(CONSERVATION, ORDER, FRESHNESS, LAZINESS, BOUNDEDNESS, SURVIVAL, BALANCE)
     def gather_async(
         self,
         *,
@@ -231,6 +260,7 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G]):
         check.fault_policy("gather_async", on_death, timeout_s)
         return Iter(nodes.GatherAsync(self.node, on_death, timeout_s, in_flight, per_call, max_staleness))
 
+    @obeys(LIKENESS)
     def named(self, name: str) -> ParIter[T, G]:
         """Name the operator for errors, drawings and checkpoints.
 

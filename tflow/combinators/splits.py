@@ -7,6 +7,7 @@ from typing import Generic, Literal, overload
 from typing_extensions import TypeVar
 
 from tflow.combinators import check, nodes
+from tflow.laws import BOUNDEDNESS, COMPLETENESS, obeys
 
 I = TypeVar("I", covariant=True)  # noqa: E741  # the branch of a lock-step split
 J = TypeVar("J", covariant=True)
@@ -54,6 +55,7 @@ class Splits(Generic[I, J]):
     def split(self, n: Literal[8], *, max_lag: int) -> tuple[J, J, J, J, J, J, J, J]: ...
     @overload
     def split(self, n: int, *, max_lag: int) -> tuple[J, ...]: ...
+    @obeys(COMPLETENESS, BOUNDEDNESS)
     def split(self, n: int = 2, *, max_lag: int | None = None) -> tuple[I | J, ...]:
         """Feed ``n`` consumers; each must be used. A parallel stream is gathered synchronously first.
 

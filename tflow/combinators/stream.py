@@ -13,6 +13,7 @@ from tflow.combinators.actors import Actor
 from tflow.combinators.runnable import Runnable
 from tflow.combinators.splits import Splits
 from tflow.errors import PlanError
+from tflow.laws import BOUNDEDNESS, CONSERVATION, DETERMINISM, ISOLATION, LAZINESS, LIKENESS, ORDER, PROVENANCE, obeys
 from tflow.types import Async, C, OnActor, Op, T, U, V, W
 
 Ci = TypeVar("Ci", bound=Async)
@@ -41,6 +42,7 @@ class Iter(Runnable[T], Splits["Iter[T, C]", "Iter[T, Async]"], Generic[T, C]):
             hint = " It runs inside actors, and this stream is on the driver." if name.startswith(("par_", "gather_")) else ""
             raise AttributeError(f"A stream has no {name!r}.{hint}", name=name, obj=self)
 
+    @obeys(LIKENESS)
     def map(self, fn: Callable[[T], U]) -> Iter[U, C]:
         """Apply a function to each item.
 
@@ -53,6 +55,7 @@ class Iter(Runnable[T], Splits["Iter[T, C]", "Iter[T, Async]"], Generic[T, C]):
         check.function("map", fn)
         return Iter(nodes.Map(self.node, fn))
 
+    @obeys(LIKENESS, ISOLATION)
     def for_each(self, op: Op[T, U, C]) -> Iter[U, C]:
         """Apply an operator to each item; it runs on the driver.
 
@@ -60,6 +63,7 @@ class Iter(Runnable[T], Splits["Iter[T, C]", "Iter[T, Async]"], Generic[T, C]):
         """
         return Iter(nodes.ForEach(self.node, check.operator("for_each", op)))
 
+    @obeys(LIKENESS)
     def tap(self, fn: Callable[[T], object]) -> Iter[T, C]:
         """Look at each item without changing the stream.
 
@@ -74,6 +78,7 @@ class Iter(Runnable[T], Splits["Iter[T, C]", "Iter[T, Async]"], Generic[T, C]):
     def filter(self, fn: Callable[[T], TypeIs[U]]) -> Iter[U, C]: ...
     @overload
     def filter(self, fn: Callable[[T], object]) -> Iter[T, C]: ...
+    @obeys(LIKENESS)
     def filter(self, fn: Callable[[T], object]) -> Iter[object, C]:
         """Keep the items for which ``fn`` is true.
 
@@ -86,6 +91,7 @@ class Iter(Runnable[T], Splits["Iter[T, C]", "Iter[T, Async]"], Generic[T, C]):
         check.function("filter", fn)
         return Iter(nodes.Filter(self.node, fn))
 
+    @obeys(LIKENESS)
     def flat_map(self, fn: Callable[[T], Iterable[U]]) -> Iter[U, C]:
         """Replace each item by zero or more others.
 
@@ -98,6 +104,7 @@ class Iter(Runnable[T], Splits["Iter[T, C]", "Iter[T, Async]"], Generic[T, C]):
         check.function("flat_map", fn)
         return Iter(nodes.FlatMap(self.node, fn))
 
+    @obeys(LIKENESS)
     def flatten(self: Iter[Iterable[U], Ci]) -> Iter[U, Ci]:
         """Replace each iterable by its members.
 
@@ -105,6 +112,7 @@ class Iter(Runnable[T], Splits["Iter[T, C]", "Iter[T, Async]"], Generic[T, C]):
         """
         return Iter(nodes.Flatten(self.node))
 
+    @obeys(LIKENESS, PROVENANCE)
     def batch(self, size: int) -> Iter[list[T], C]:
         """Group consecutive items into lists of ``size``; a shorter last list is kept.
 
@@ -117,6 +125,7 @@ class Iter(Runnable[T], Splits["Iter[T, C]", "Iter[T, Async]"], Generic[T, C]):
         check.whole("batch", "size", size, least=1, hint="To pass items through unbatched, drop batch().")
         return Iter(nodes.Batch(self.node, size))
 
+    @obeys(LIKENESS, LAZINESS)
     def take(self, count: int) -> Iter[T, C]:
         """The first ``count`` items; then everything before it is closed.
 
@@ -125,6 +134,7 @@ class Iter(Runnable[T], Splits["Iter[T, C]", "Iter[T, Async]"], Generic[T, C]):
         check.whole("take", "count", count, least=0)
         return Iter(nodes.Take(self.node, count))
 
+    @obeys(LIKENESS, ISOLATION)
     def scan(self, fn: Callable[[U, T], U], initial: U) -> Iter[U, C]:
         """Fold items into a state and show the state after each. ``initial`` is copied for every run.
 
@@ -137,6 +147,7 @@ class Iter(Runnable[T], Splits["Iter[T, C]", "Iter[T, Async]"], Generic[T, C]):
         check.function("scan", fn)
         return Iter(nodes.Scan(self.node, fn, initial))
 
+    @obeys(LIKENESS, PROVENANCE)
     def zip(self, other: Iter[V]) -> Iter[tuple[T, V]]:
         """Pair items of two streams; ends with the shorter one.
 
@@ -145,6 +156,7 @@ class Iter(Runnable[T], Splits["Iter[T, C]", "Iter[T, Async]"], Generic[T, C]):
         check.instance("zip", "other", other, Iter, "a driver stream (gather a parallel one first)")
         return Iter(nodes.Zip(self.node, other.node))
 
+    @obeys(CONSERVATION, DETERMINISM)
     def shuffle(self, buffer: int, *, seed: int = 0) -> Iter[T]:
         """Give items out in random order from a buffer of ``buffer``.
 
@@ -154,6 +166,7 @@ class Iter(Runnable[T], Splits["Iter[T, C]", "Iter[T, Async]"], Generic[T, C]):
         check.whole("shuffle", "seed", seed, least=0)
         return Iter(nodes.Shuffle(self.node, buffer, seed))
 
+    @obeys(LIKENESS)
     def drain(self) -> Iter[Never, C]:
         """Run the flow and show nothing, so that ``Union(store.drain(), train)`` reports only ``train``.
 
@@ -167,6 +180,7 @@ class Iter(Runnable[T], Splits["Iter[T, C]", "Iter[T, Async]"], Generic[T, C]):
     def every(self, *, steps: int) -> Iter[T, C]: ...
     @overload
     def every(self, *, seconds: float) -> Iter[T, C]: ...
+    @obeys(LIKENESS)
     def every(self, *, items: int | None = None, steps: int | None = None, seconds: float | None = None) -> Iter[T, C]:
         """A gate that lets one item through per so many items, env steps, or seconds of the runtime's clock.
 
@@ -185,6 +199,7 @@ class Iter(Runnable[T], Splits["Iter[T, C]", "Iter[T, Async]"], Generic[T, C]):
             return Iter(nodes.Every(self.node, "steps", check.whole("every", "steps", steps, least=1)))
         return Iter(nodes.Every(self.node, "items", check.whole("every", "items", items or 0, least=1)))
 
+    @obeys(LIKENESS, BOUNDEDNESS)
     def call(
         self,
         actor: Actor[W],
@@ -204,6 +219,7 @@ class Iter(Runnable[T], Splits["Iter[T, C]", "Iter[T, Async]"], Generic[T, C]):
         check.fault_policy("call", on_death, timeout_s)
         return Iter(nodes.CallActor(self.node, actor, check.operator("call", op), on_death, timeout_s))
 
+    @obeys(CONSERVATION, ORDER, BOUNDEDNESS)
     def hand_off(
         self,
         actor: Actor[W],
@@ -226,6 +242,7 @@ class Iter(Runnable[T], Splits["Iter[T, C]", "Iter[T, Async]"], Generic[T, C]):
         check.fault_policy("hand_off", on_death, timeout_s)
         return Iter(nodes.HandOff(self.node, actor, check.operator("hand_off", op), on_death, timeout_s, mailbox, on_full))
 
+    @obeys(LIKENESS)
     def named(self, name: str) -> Iter[T, C]:
         """Name the operator for errors, drawings and checkpoints.
 

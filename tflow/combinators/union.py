@@ -14,6 +14,7 @@ from tflow.combinators import check, graph, nodes
 from tflow.combinators.par import ParIter
 from tflow.combinators.stream import Iter
 from tflow.errors import PlanError
+from tflow.laws import CONSERVATION, FAIRNESS, LIKENESS, ORDER, PATIENCE, obeys
 from tflow.types import Async, G, T
 
 Gi = TypeVar("Gi", bound=Async)
@@ -29,6 +30,7 @@ Weights = Sequence[float] | None
 Mode = nodes.Mode | None
 
 
+@obeys(CONSERVATION, ORDER, FAIRNESS, PATIENCE)
 class Union(Iter[T]):
     """Merge driver streams. Without ``mode``: round robin if weights are given or no input depends on
     timing, else async.
@@ -85,6 +87,7 @@ def _shares(weights: Sequence[float], inputs: int) -> tuple[float, ...]:
     return shares
 
 
+@obeys(LIKENESS)
 class ParUnion(ParIter[T, G], Generic[T, G]):
     """Put the shards of several parallel streams side by side.
 

@@ -1,0 +1,276 @@
+"""``check_laws``: one test per law that applies to an operator.
+
+The operator is put to work as plans do it, in a real run on the local runtime, where nothing is copied, so that aliasing shows;
+and for the law of travel inside an actor of the simulator.
+"""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, cast
+
+import numpy
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tflow.combinators import check, hints
+from tflow.combinators.actors import create_actor
+from tflow.combinators.create import from_items, from_iterable, par_from_iterables
+from tflow.combinators.stream import Iter
+from tflow.errors import OperatorError, PlanError
+from tflow.laws import (
+    CANDOUR,
+    CHUNKING,
+    LIKENESS,
+    OPERATOR_LAWS,
+    PURITY,
+    RELEASE,
+    REPEATABILITY,
+    RESUMPTION,
+    TRAVEL,
+    TYPING,
+    Law,
+)
+from tflow.runtime.border import across
+from tflow.runtime.executor import Run
+from tflow.runtime.sim import SimRuntime
+from tflow.testing.values import Poison, fits, scramble, snapshot
+from tflow.types import ActorOp, AnyOp, LiveOp, Op, Shard, Stateful, StatefulActorOp, StatefulLiveOp
+
+Item = Any  # Any: whatever the operator under test consumes
+Make = Callable[[Shard], object]
+Evidence = Callable[[AnyOp, Make | None, list[Item]], None]
+
+
+class Bench:
+    """An operator at work, one item at a time."""
+
+    def __init__(self, op: AnyOp, actor: Make | None) -> None:
+        self.queue: deque[Item] = deque()
+        stream: Iter[Item] = from_iterable(self._read)
+        if isinstance(op, (ActorOp, StatefulActorOp)):
+            assert actor is not None
+            shown = stream.call(create_actor(actor, name="actor"), cast("Op[Item, object, Any]", op))  # Any: of that actor
+        else:
+            shown = stream.for_each(cast("Op[Item, object]", op))
+        self.run: Run[object] = shown.run(seed=0)
+
+    def _read(self) -> Iterator[Item]:
+        while True:
+            yield self.queue.popleft()
+
+    def step(self, item: Item) -> object:
+        """Process one item and return a copy of the result."""
+        self.queue.append(item)
+        return snapshot(next(self.run))
+
+
+@contextmanager
+def bench(op: AnyOp, actor: Make | None) -> Iterator[Bench]:
+    """An operator at work, torn down afterwards."""
+    made = Bench(op, actor)
+    with made.run:
+        yield made
+
+
+def results(op: AnyOp, actor: Make | None, items: list[Item]) -> list[object]:
+    """What the operator gives for each of the items."""
+    with bench(op, actor) as at_work:
+        return [at_work.step(item) for item in items]
+
+
+# --------------------------------------------------------------------------- evidence, law by law
+
+
+def travels(op: AnyOp, actor: Make | None, items: list[Item]) -> None:
+    here = results(op, actor, copy.deepcopy(items))
+    if isinstance(op, (LiveOp, StatefulLiveOp)):  # it stays on the driver, but a plan that travels takes it along
+        there = results(across(op), actor, copy.deepcopy(items))
+    else:
+        lone = cast("Op[Item, object, Any]", op)  # Any: of that actor, or of none
+        with SimRuntime() as sim:
+            run = from_items(copy.deepcopy(items)).call(create_actor(actor or nobody, name="actor"), lone).run(runtime=sim)
+            there = [snapshot(item) for item in run]
+    TRAVEL.check(here, there)
+
+
+def nobody(shard: Shard) -> object:
+    """An actor for operators that need none."""
+    return shard
+
+
+def leaves_its_input_alone(op: AnyOp, actor: Make | None, items: list[Item]) -> None:
+    with bench(op, actor) as at_work:
+        for item in items:
+            before = snapshot(item)
+            at_work.step(item)
+            PURITY.check(before, snapshot(item))
+
+
+def lets_go(op: AnyOp, actor: Make | None, items: list[Item]) -> None:
+    untouched = results(op, actor, copy.deepcopy(items))
+    with bench(op, actor) as at_work:
+        scrambled = []
+        for item in copy.deepcopy(items):
+            scrambled.append(at_work.step(item))
+            scramble(item)
+    RELEASE.check(untouched, scrambled)
+
+
+def repeats(op: AnyOp, actor: Make | None, items: list[Item]) -> None:
+    outcomes = []
+    for dice in (1, 2):
+        with global_dice(dice):
+            outcomes.append(results(op, actor, copy.deepcopy(items)))
+    REPEATABILITY.check(*outcomes)
+
+
+def resumes(op: AnyOp, actor: Make | None, items: list[Item]) -> None:
+    """Between any two items, the state is saved and given to a fresh operator."""
+    assert isinstance(op, (Stateful, StatefulActorOp))
+    whole = results(op, actor, copy.deepcopy(items))
+    beside = (actor(Shard("actor", 0, 1, 0, 0)),) if actor is not None and isinstance(op, StatefulActorOp) else ()
+    state: object = copy.deepcopy(op).init()
+    resumed = []
+    for item in copy.deepcopy(items):
+        step: Callable[..., tuple[object, object]] = copy.deepcopy(op).step
+        state, result = step(*beside, state, item)
+        resumed.append(snapshot(result))
+        state = across(state)
+    RESUMPTION.check(whole, resumed)
+
+
+def does_not_mind_chunks(op: AnyOp, actor: Make | None, items: list[Item]) -> None:
+    stream = par_from_iterables([copy.deepcopy(items)]).par_for_each(cast("Op[Item, object, Any]", op))  # Any: needs no actor
+    outcomes = []
+    for per_call, in_flight in ((1, 1), (3, 1), (2, 2)):
+        with SimRuntime() as sim:
+            run = stream.gather_async(per_call=per_call, in_flight=in_flight).run(runtime=sim)
+            outcomes.append([snapshot(item) for item in run])
+    CHUNKING.check(outcomes[0], outcomes[1])
+    CHUNKING.check(outcomes[0], outcomes[2])
+
+
+def keeps_its_types(op: AnyOp, actor: Make | None, items: list[Item]) -> None:
+    declared = declared_result(op)
+    for result in results(op, actor, copy.deepcopy(items)):
+        TYPING.check(declared, result, fits(result, declared))
+
+
+def lets_errors_out(op: AnyOp, actor: Make | None, items: list[Item]) -> None:
+    poison = Poison()
+    came_out = False
+    with bench(op, actor) as at_work:
+        for item in copy.deepcopy(items):
+            at_work.step(item)
+        try:
+            at_work.queue.append(poison)
+            next(at_work.run)
+        except OperatorError:
+            came_out = True
+        CANDOUR.check(poison.touched, came_out)
+
+
+def resembling(like: Callable[[list[Item]], list[object]]) -> Evidence:
+    def resembles(op: AnyOp, actor: Make | None, items: list[Item]) -> None:
+        LIKENESS.check(results(op, actor, copy.deepcopy(items)), snapshot(like(copy.deepcopy(items))))
+
+    return resembles
+
+
+def declared_result(op: AnyOp) -> hints.Hint:
+    """The element type that the operator's class declares for its results."""
+    signature: tuple[hints.Hint, ...] = hints.operator_signature(op)
+    return signature[1] if signature else hints.UNKNOWN  # derived from Op without arguments
+
+
+@contextmanager
+def global_dice(seed: int) -> Iterator[None]:
+    """Set the global generators, and set them back."""
+    before = random.getstate()
+    random.seed(seed)
+    numpy_before = numpy.random.get_state()
+    numpy.random.seed(seed)
+    try:
+        yield
+    finally:
+        random.setstate(before)
+        numpy.random.set_state(numpy_before)
+
+
+# --------------------------------------------------------------------------- from laws to tests
+
+EVIDENCE: Mapping[str, Evidence] = {
+    "travel": travels,
+    "purity": leaves_its_input_alone,
+    "release": lets_go,
+    "repeatability": repeats,
+    "resumption": resumes,
+    "chunking": does_not_mind_chunks,
+    "typing": keeps_its_types,
+    "candour": lets_errors_out,
+}
+
+
+def applies(law: Law[...], op: AnyOp) -> bool:
+    """Whether the law says anything about operators of this kind."""
+    if law is RELEASE:
+        return not op.batching
+    if law is RESUMPTION:
+        return isinstance(op, (Stateful, StatefulActorOp))
+    if law is CHUNKING:
+        return not isinstance(op, (ActorOp, StatefulActorOp, LiveOp, StatefulLiveOp))
+    if law is TYPING:
+        return declared_result(op) is not hints.UNKNOWN
+    return True
+
+
+def check_laws(
+    op: AnyOp,
+    *,
+    items: st.SearchStrategy[Item],
+    actor: Make | None = None,
+    like: Callable[[list[Item]], list[object]] | None = None,
+    max_items: int = 8,
+) -> type:
+    """A class of tests, one per law that applies to the operator. Bind it to a name that pytest collects.
+
+    ``items`` makes what the operator consumes; ``actor`` makes the actor that an ``ActorOp`` works beside; ``like`` is a plain
+    function from a list of items to the list of results that are expected.
+
+    >>> from hypothesis import strategies as st
+    >>> from tflow import Stateless
+    >>> from tflow.testing import check_laws
+    >>> class Double(Stateless[int, int]):
+    ...     def apply(self, item: int, /) -> int:
+    ...         return 2 * item
+    >>> TestDouble = check_laws(Double(), items=st.integers())
+    >>> [name for name in dir(TestDouble) if name.startswith("test_")]  # doctest: +NORMALIZE_WHITESPACE
+    ['test_candour', 'test_chunking', 'test_purity', 'test_release', 'test_repeatability', 'test_travel', 'test_typing']
+    >>> TestDouble().test_purity()
+    """
+    check.operator("check_laws", op)
+    name = type(op).__name__
+    if isinstance(op, (ActorOp, StatefulActorOp)) and actor is None:
+        raise PlanError(f"check_laws: {name} works beside an actor; say how to make one with actor=.")
+    laws = [law for law in OPERATOR_LAWS if applies(law, op)]
+    tests = {f"test_{law.name}": _test(law, EVIDENCE[law.name], op, actor, items, max_items) for law in laws}
+    if like is not None:
+        tests["test_likeness"] = _test(LIKENESS, resembling(like), op, actor, items, max_items)
+    return type(f"Test{name}", (), {"__doc__": f"The laws of {name}.", **tests})
+
+
+def _test(
+    law: Law[...], evidence: Evidence, op: AnyOp, actor: Make | None, items: st.SearchStrategy[Item], most: int
+) -> Callable[[object], None]:
+    @given(items=st.lists(items, min_size=1, max_size=most))
+    def test(self: object, items: list[Item]) -> None:
+        evidence(op, actor, items)
+
+    test.__doc__ = law.says
+    test.__name__ = test.__qualname__ = f"test_{law.name}"
+    return test

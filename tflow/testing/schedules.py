@@ -1,0 +1,164 @@
+"""``explore``: let hypothesis search for a schedule under which a check fails, make it small, keep it as a regression.
+
+A saved schedule is a JSON file that names the plan and the check and holds the tape and the faults: data, no code. ``tflow replay
+FILE`` runs it again, ``--pdb`` stops where it fails, and pytest collects files called ``*.schedule.json`` as tests.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import cast
+
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from tflow.combinators.runnable import Runnable
+from tflow.errors import PlanError
+from tflow.pytest_plugin import ENDING
+from tflow.runtime.sim import Faults
+from tflow.testing.history import History, simulate
+from tflow.testing.strategies import Schedule, fault_profiles, schedules
+from tflow.types import U
+
+MakePlan = Callable[[], Runnable[U]]
+Check = Callable[[History[U]], object]
+
+
+@dataclass(frozen=True)
+class Counterexample:
+    """A schedule under which a check fails."""
+
+    plan: str
+    """Where the function that makes the plan is: ``module:name``."""
+    check: str
+    tape: list[int]
+    faults: Faults
+    seed: int
+    most: int
+    error: str
+    """What the check raised."""
+    script: str = field(repr=False)
+    examples: int = field(default=0, repr=False)
+    """After how many examples it was found."""
+
+    def __str__(self) -> str:
+        return f"{self.error}\nThe schedule of {self.plan}, tape={self.tape}, {self.faults}, seed={self.seed}:\n{self.script}"
+
+    __repr__ = __str__
+
+    def save(self, folder: str | Path) -> Path:
+        """Write it as a regression test and return the file."""
+        kept = {key: value for key, value in asdict(self).items() if key not in ("script", "examples")}
+        kept["faults"] = {key: value for key, value in kept["faults"].items() if value != getattr(Faults, key)}
+        name = f"{self.plan}-{self.check.rpartition(':')[2]}".replace(":", ".").replace("<", "").replace(">", "")
+        path = Path(folder) / f"{name}{ENDING}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(kept, indent=2) + "\n")
+        return path
+
+
+def explore(
+    plan: MakePlan[U],
+    check: Check[U],
+    *,
+    faults: st.SearchStrategy[Faults] | None = None,
+    examples: int = 200,
+    max_size: int = 60,
+    seed: int = 0,
+    most: int = 1000,
+    save: str | Path | None = None,
+) -> Counterexample | None:
+    """Search for a schedule under which ``check(history)`` raises, and make it as small as possible.
+
+    Returns None if ``examples`` schedules pass. The search is the same every time. With ``save=`` a counterexample is written
+    into that folder; a test says ``assert explore(plan, check) is None``.
+
+    >>> from tflow import par_from_range
+    >>> from tflow.testing import explore
+    >>> def plan():
+    ...     return par_from_range(4).gather_async()
+    >>> def in_order(history):
+    ...     assert history.items == sorted(history.items)
+    >>> explore(plan, in_order).tape
+    []
+    """
+    found: list[tuple[Schedule, History[U], Exception]] = []
+    tried = found_after = 0
+
+    @settings(
+        max_examples=examples,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        report_multiple_bugs=False,
+        phases=[Phase.generate, Phase.shrink],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(schedule=schedules(fault_profiles() if faults is None else faults, max_size=max_size))
+    def search(schedule: Schedule) -> None:
+        nonlocal tried, found_after
+        tried += not found
+        history = simulate(plan(), *schedule, seed=seed, most=most)
+        try:
+            check(history)
+        except Exception as error:
+            found_after = found_after or tried
+            found.append((schedule, history, error))
+            raise
+
+    try:
+        search()
+    except Exception:
+        if not found:
+            raise  # the plan could not be made, for one
+        schedule, history, error = found[-1]
+        told = f"{type(error).__name__}: {error}"
+        example = Counterexample(
+            named(plan), named(check), history.tape, schedule.faults, seed, most, told, str(history), found_after
+        )
+        if save is not None:
+            example.save(save)
+        return example
+    return None
+
+
+def replay(path: str | Path) -> History[object]:
+    """Run a saved schedule again; the check raises if it still fails."""
+    try:
+        kept = json.loads(Path(path).read_text())
+        plan, check = (found(kept[name]) for name in ("plan", "check"))
+        tape, faults = [int(choice) for choice in kept["tape"]], Faults(**kept["faults"])
+        seed, most = int(kept["seed"]), int(kept["most"])
+    except (KeyError, TypeError, ValueError, OSError) as error:
+        raise PlanError(f"{path} is not a saved schedule: {type(error).__name__}: {error}.") from error
+    made = plan()
+    if not isinstance(made, Runnable):
+        raise PlanError(f"{kept['plan']} makes a {type(made).__name__}; expected a stream or a plan.")
+    history = simulate(cast("Runnable[object]", made), tape, faults, seed=seed, most=most)
+    check(history)
+    return history
+
+
+def named(function: Callable[..., object]) -> str:
+    """Where a function can be found again."""
+    return f"{function.__module__}:{getattr(function, '__qualname__', type(function).__name__)}"
+
+
+def found(name: str) -> Callable[..., object]:
+    """The function that ``named`` named."""
+    module, _, path = name.partition(":")
+    try:
+        value: object = import_module(module)
+        for part in path.split("."):
+            value = getattr(value, part)
+    except (ImportError, AttributeError) as error:
+        raise PlanError(
+            f"There is no {name!r} any more: {error}. A saved schedule names functions at the top of a module."
+        ) from None
+    if not callable(value):
+        raise PlanError(f"{name!r} is a {type(value).__name__}; expected a function.")
+    return cast("Callable[..., object]", value)

@@ -1,0 +1,117 @@
+"""Strategies: tapes, faults, schedules, streams and whole plans."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import NamedTuple
+
+from hypothesis import strategies as st
+
+from tflow.combinators.actors import create_actor
+from tflow.combinators.create import from_range, par_from_items, par_from_range
+from tflow.combinators.stream import Iter
+from tflow.combinators.union import Union
+from tflow.runtime.sim import FATES, NO_FAULTS, Faults
+from tflow.types import ActorOp, Shard
+
+
+class Schedule(NamedTuple):
+    """What decides a simulated run: ``simulate(plan, *schedule)``."""
+
+    tape: list[int]
+    faults: Faults = NO_FAULTS
+
+
+def tapes(max_size: int = 60) -> st.SearchStrategy[list[int]]:
+    """Orders of events. They shrink to the empty tape, which is oldest first and without a fault."""
+    return st.lists(st.integers(0, 7), max_size=max_size)
+
+
+KINDS = (*FATES, "refuses")
+
+
+def fault_profiles(
+    kinds: Collection[str] = ("dies_before", "dies_after", "slow", "refuses"), *, most: int = 2
+) -> st.SearchStrategy[Faults]:
+    """What may go wrong in a run: first which kinds, then how often each, so that not every run drowns in the same faults.
+
+    ``hangs`` is for plans with ``timeout_s=``, ``raises`` for those that may end with an error.
+    """
+    unknown = set(kinds) - set(KINDS)
+    if unknown:
+        raise ValueError(f"fault_profiles: there is no fault {', '.join(sorted(unknown))}; there are {', '.join(KINDS)}.")
+    chosen = st.sets(st.sampled_from(sorted(kinds)), max_size=len(kinds))
+    return chosen.flatmap(lambda some: st.builds(Faults, **{kind: st.integers(1, most) for kind in sorted(some)}))
+
+
+def schedules(faults: st.SearchStrategy[Faults] | None = None, *, max_size: int = 60) -> st.SearchStrategy[Schedule]:
+    """Tapes, with faults if a strategy for them is given."""
+    return st.builds(Schedule, tapes(max_size), st.just(NO_FAULTS) if faults is None else faults)
+
+
+# --------------------------------------------------------------------------- streams and plans
+
+
+class Total(ActorOp[list[int], int, int]):
+    """Keeps all numbers in its actor and answers with their sum."""
+
+    def apply(self, actor: list[int], item: int, /) -> int:
+        actor.append(item)
+        return sum(actor)
+
+
+def an_empty_list(shard: Shard) -> list[int]:
+    return []
+
+
+Piece = Callable[[Iter[int], Callable[[int], int]], Iter[int]]
+
+SEQUENTIAL: tuple[Piece, ...] = (
+    lambda s, f: s.map(f),
+    lambda s, f: s.tap(f),
+    lambda s, f: s.filter(lambda x: f(x) % 5 != 0),
+    lambda s, f: s.flat_map(lambda x: [f(x)] * (x % 3)),
+    lambda s, f: s.batch(3).map(lambda b: [f(x) for x in b]).flatten(),
+    lambda s, f: s.scan(lambda total, x: (total + f(x)) % 97, 0),
+    lambda s, f: s.map(f).take(11),
+    lambda s, f: s.shuffle(4).map(f),
+    lambda s, f: s.every(items=2).map(f),
+)
+"""Ways from numbers to numbers on the driver, each with a place where a function of the user runs."""
+
+PARALLEL: tuple[Piece, ...] = (
+    lambda s, f: s.zip(from_range(15).map(f)).map(lambda pair: pair[0] + pair[1]),
+    lambda s, f: Union(s, par_from_range(6, shards=3).par_map(f).gather_sync()),
+    lambda s, f: Union(s, par_from_range(6, shards=3).par_map(f).gather_async(in_flight=2, per_call=2)),
+    lambda s, f: Union(*(branch.map(f) for branch in s.split(3))),
+    lambda s, f: Union(*(branch.map(f) for branch in s.split(2, max_lag=2)), mode="async"),
+    lambda s, f: s.map(f).call(create_actor(an_empty_list), Total()),
+    lambda s, f: s.map(f).hand_off(create_actor(an_empty_list), Total(), mailbox=2),
+    lambda s, f: Union(s, par_from_items([1, 2, 3]).repartition(2).par_map(f).gather_async()),
+    lambda s, f: Union(s.map(f).drain(), par_from_items([4, 5]).gather_sync()),
+)
+"""Ways that involve actors, several streams, or both."""
+
+
+def plain(value: int) -> int:
+    return value
+
+
+def build(pieces: Collection[int], length: int, fn: Callable[[int], int] = plain) -> Iter[int]:
+    """The numbers below ``length``, through the given pieces, with ``fn`` where a function of the user runs."""
+    stream: Iter[int] = from_range(length)
+    for piece in pieces:
+        stream = (*SEQUENTIAL, *PARALLEL)[piece](stream, fn)
+    return stream
+
+
+def streams(*, max_pieces: int = 4) -> st.SearchStrategy[Iter[int]]:
+    """Driver streams of numbers, without actors."""
+    pieces = st.lists(st.integers(0, len(SEQUENTIAL) - 1), max_size=max_pieces)
+    return st.builds(build, pieces, st.integers(0, 20))
+
+
+def plans(*, max_pieces: int = 4) -> st.SearchStrategy[Iter[int]]:
+    """Finite plans of any shape: gathers, unions, splits, calls and hand-offs, nested."""
+    pieces = st.lists(st.integers(0, len(SEQUENTIAL) + len(PARALLEL) - 1), max_size=max_pieces)
+    return st.builds(build, pieces, st.integers(0, 20))
