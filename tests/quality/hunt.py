@@ -48,7 +48,7 @@ def hunt(test: Callable[..., None], *, examples: int) -> Found | None:
         deadline=None,
         report_multiple_bugs=False,
         phases=[Phase.generate, Phase.shrink],
-        suppress_health_check=list(HealthCheck),
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
     )
     test.hypothesis.inner_test = counting  # type: ignore[attr-defined]  # see above
     try:

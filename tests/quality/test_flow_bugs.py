@@ -88,7 +88,7 @@ def schedule(plan: Callable[[], Iter[Any]], check: Callable[[History[Any]], obje
     """Search among schedules."""
 
     def search(examples: int) -> tuple[int, int] | None:
-        found = explore(plan, check, examples=examples, **more)
+        found = explore(plan, check, examples=examples, **{"faults": fault_profiles(), **more})
         return None if found is None else (found.examples, size(Schedule(found.tape, found.faults)))
 
     return search

@@ -23,6 +23,7 @@ from tflow.types import Shard, Source
 
 Pause = Literal["look", "pass time"]
 """What the driver does while no actor moves."""
+NEVER = float("inf")
 TICK_S = 0.001
 """What every call takes."""
 
@@ -101,8 +102,8 @@ SENTENCES = {
 
 def short(value: object) -> str:
     """A value on one short line."""
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    text = f"{type(value).__name__}: {value}" if isinstance(value, BaseException) else repr(value)
+    return text if len(text) <= 100 else f"{text[:97]}..."
 
 
 class SimHost(Host):
@@ -111,7 +112,7 @@ class SimHost(Host):
     gone = False
     stuck: Call | None = None
     """The call that it will never finish, or not for a while."""
-    back_at = float("inf")
+    back_at = NEVER
 
 
 class SimRuntime(LocalRuntime):
@@ -170,15 +171,15 @@ class SimRuntime(LocalRuntime):
         return self.clock
 
     def wait(self, mailbox: Mailbox, *, timeout: float | None = None) -> None:
-        alarm = float("inf") if timeout is None else self.clock + timeout
+        alarm = NEVER if timeout is None else self.clock + timeout
         while True:
             moves: list[Call | Pause] = [*self.heads()]
             if mailbox.finished:
                 moves.insert(0, "look")
             elif timeout == 0:
                 moves.append("look")
-            elif self.late or (not moves and timeout is not None):
-                moves.append("pass time")
+            elif (self.late and self.next_answer() <= alarm) or (not moves and alarm < NEVER):
+                moves.append("pass time")  # while an actor could move, not so far that it would seem to hang
             if not moves:
                 raise Deadlock(self.stuck_sentence())
             move = moves[self.choose(len(moves))]
@@ -202,9 +203,13 @@ class SimRuntime(LocalRuntime):
                     found.append(call)
         return found
 
+    def next_answer(self) -> float:
+        """When the next actor that is slow will answer."""
+        return min((host.back_at for host in self.late), default=NEVER)
+
     def pass_time(self, alarm: float) -> None:
         """Until the next thing happens: a late answer, or the driver's alarm."""
-        self.clock = min([alarm, *(host.back_at for host in self.late)])
+        self.clock = min(alarm, self.next_answer())
         self.trace.append(Moment(self.clock, "", 0, "time passes"))
         for host in [host for host in self.late if host.back_at <= self.clock]:
             self.late.remove(host)
@@ -300,17 +305,15 @@ class SimRuntime(LocalRuntime):
         if host_of(call).gone:
             call.finish(lost="it had died before")
         else:
+            state, versions = call.luggage
+            call.luggage = Luggage({key: (number, across(value)) for key, (number, value) in state.items()}, versions)
+            call.args = tuple(map(arriving, call.args))
             self.queue.append(call)
 
     def perform(self, call: Call) -> object:
-        state, versions = call.luggage
-        luggage = Luggage({key: (number, across(value)) for key, (number, value) in state.items()}, versions)
-        reply = getattr(call.shard.handle, call.method)(luggage, *map(arriving, call.args))
-        return (
-            reply._replace(items=list(across(tuple(reply.items))), error=across(reply.error))
-            if isinstance(reply, Reply)
-            else reply
-        )
+        reply = super().perform(call)
+        assert isinstance(reply, Reply)
+        return reply._replace(items=list(across(tuple(reply.items))), error=across(reply.error))
 
     def kill(self, handle: object) -> None:
         assert isinstance(handle, SimHost)

@@ -13,7 +13,7 @@ from typing import Any, get_args, get_origin
 from tflow.combinators import hints
 
 
-def snapshot(value: object) -> object:
+def snapshot(value: Any) -> object:  # Any: of any kind, and looked at as such
     """A copy that can be compared with ``==``: arrays as lists with their type, NaN equal to itself."""
     if isinstance(value, float) and value != value:
         return "NaN"
@@ -26,7 +26,7 @@ def snapshot(value: object) -> object:
         return str(value.dtype), snapshot(value.tolist())
     if is_dataclass(value) and not isinstance(value, type):
         return type(value).__name__, {field.name: snapshot(getattr(value, field.name)) for field in fields(value)}
-    if type(value).__eq__ is object.__eq__ and hasattr(value, "__dict__"):
+    if hasattr(value, "__dict__") and not any("__eq__" in vars(kind) for kind in type(value).__mro__[:-1]):
         return type(value).__name__, snapshot(vars(value))
     return copy.deepcopy(value)
 
