@@ -6,6 +6,7 @@ import inspect
 import typing
 from collections.abc import Iterator
 from dataclasses import is_dataclass
+from weakref import WeakSet
 
 from tflow.combinators import graph, hints, nodes
 from tflow.combinators.actors import Actors
@@ -13,8 +14,14 @@ from tflow.errors import PlanError
 from tflow.types import ActorOp, AnyOp, Async, LiveOp, OnActor, StatefulActorOp, StatefulLiveOp, Sync
 
 
+VALID: WeakSet[nodes.Node] = WeakSet()
+"""Plans never change, so what was right once stays right."""
+
+
 def validate(sink: nodes.Node) -> None:
     """Raise ``PlanError`` for the first mistake found."""
+    if sink in VALID:
+        return
     order = graph.walk(sink)
     carried = hints.elements(order)
     _edges_are_used_once(order)
@@ -29,6 +36,7 @@ def validate(sink: nodes.Node) -> None:
             )
         if isinstance(node, (nodes.ForEach, nodes.CallActor)):
             _operator_fits(node, node.inputs[0], carried[node.inputs[0]])
+    VALID.add(sink)
 
 
 def _edges_are_used_once(order: list[nodes.Node]) -> None:

@@ -9,7 +9,7 @@ import pickle
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from types import BuiltinFunctionType, FunctionType
-from typing import TypeVar
+from typing import Generic, TypeVar, cast
 
 import cloudpickle
 
@@ -18,6 +18,7 @@ from tflow.types import Frozen
 X = TypeVar("X")
 ATOMS = (bool, range, type(None), type, BuiltinFunctionType, Enum)
 PLAIN = (int, float, complex, str, bytes)
+SIMPLE = {*PLAIN, bool, type(None)}
 
 
 def is_frozen(value: object) -> bool:
@@ -43,8 +44,16 @@ def _is_frozen(value: object, atoms: tuple[type, ...]) -> bool:
 
 def across(value: X) -> X:
     """The value as it arrives in another process: a copy, unless nobody could tell. Arrays arrive read-only."""
-    if _is_frozen(value, ATOMS):
-        return value
-    buffers: list[pickle.PickleBuffer] = []
-    packed = cloudpickle.dumps(value, protocol=5, buffer_callback=buffers.append)
-    return pickle.loads(packed, buffers=[bytes(buffer.raw()) for buffer in buffers])  # type: ignore[no-any-return]  # noqa: S301  # our own bytes, made on the line before
+    return value if type(value) in SIMPLE or _is_frozen(value, ATOMS) else Parcel(value).open()
+
+
+class Parcel(Generic[X]):
+    """A value packed for a journey; each time it is opened, another copy comes out."""
+
+    def __init__(self, value: X) -> None:
+        buffers: list[pickle.PickleBuffer] = []
+        self.packed = cloudpickle.dumps(value, protocol=5, buffer_callback=buffers.append)
+        self.buffers = [bytes(buffer.raw()) for buffer in buffers]
+
+    def open(self) -> X:
+        return cast("X", pickle.loads(self.packed, buffers=self.buffers))  # noqa: S301  # our own bytes, made above

@@ -6,6 +6,7 @@ Chains are kept by (run, node), so two plans over the same actors never meet eac
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import NamedTuple
 
 from tflow.combinators import nodes
@@ -95,6 +96,8 @@ class Host:
         self.made = 0
         """How many items have come from it."""
         self.chains: dict[ChainKey, tuple[Cell, ActorSite]] = {}
+        self.methods: dict[Callable[..., object], Callable[..., object]] = {}
+        """The actor's own version of each method that was asked for."""
 
     @property
     def place(self) -> str:
@@ -151,8 +154,11 @@ class Host:
             self._call(method, value)
 
     def _call(self, method: Callable[..., object], *args: object) -> object:
+        own = self.methods.get(method) or bound(method, self.actor)
+        if not isinstance(own, partial):  # a method of its class: there are only so many
+            self.methods[method] = own
         try:
-            return bound(method, self.actor)(*args)
+            return own(*args)
         except Exception as error:
             name = getattr(method, "__qualname__", repr(method))
             raise OperatorError(name, item=0, cause=error, shard=self.place) from error

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True)
-class Calls:
+class Calls(NamedTuple):
     """Every call to an actor is in exactly one of these places. Messages to actors are calls with no items."""
 
     issued: int
@@ -20,8 +19,7 @@ class Calls:
     """Nobody wants the answer any more."""
 
 
-@dataclass(frozen=True)
-class Items:
+class Items(NamedTuple):
     """Every item of an answered call, and every item that was handed off, is in exactly one of these places."""
 
     received: int
@@ -31,8 +29,7 @@ class Items:
     """By reason: ``stale``, ``overflow``, ``stop``, ``failed``."""
 
 
-@dataclass(frozen=True)
-class Ledger:
+class Ledger(NamedTuple):
     """A snapshot of the books."""
 
     calls: Calls

@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 
 from tflow.errors import Deadlock, OperatorError
 from tflow.runtime.base import Call, Mailbox
-from tflow.runtime.border import across
+from tflow.runtime.border import Parcel, across
 from tflow.runtime.host import Host, Luggage, Reply, Request
 from tflow.runtime.local import LocalRuntime
 from tflow.types import Shard, Source
@@ -146,6 +146,8 @@ class SimRuntime(LocalRuntime):
         self.choices: list[int] = []
         """What the tape was read as: a tape that gives the same run."""
         self.trace: list[Moment] = []
+        self.parcels: dict[int, Parcel[Callable[[Shard], object]]] = {}
+        """What makes actors, packed once for all of them."""
 
     @property
     def script(self) -> str:
@@ -296,7 +298,9 @@ class SimRuntime(LocalRuntime):
             self.left["refuses"] -= 1
             self.trace.append(Moment(self.clock, f"{shard.actors}[{shard.index}]", shard.incarnation, "refuses to start"))
             raise SimulatedFault("the schedule says so")
-        host = SimHost(across(make), shard)
+        if id(make) not in self.parcels:
+            self.parcels[id(make)] = Parcel(make)
+        host = SimHost(self.parcels[id(make)].open(), shard)
         if shard.incarnation:
             self.note(host, "starts")
         return host

@@ -86,6 +86,7 @@ def explore(
     >>> explore(plan, in_order).tape
     []
     """
+    made = plan()  # once: a plan is a value
     found: list[tuple[Schedule, History[U], Exception]] = []
     tried = found_after = 0
 
@@ -102,7 +103,7 @@ def explore(
     def search(schedule: Schedule) -> None:
         nonlocal tried, found_after
         tried += not found
-        history = simulate(plan(), *schedule, seed=seed, most=most)
+        history = simulate(made, *schedule, seed=seed, most=most)
         try:
             check(history)
         except Exception as error:
@@ -114,7 +115,7 @@ def explore(
         search()
     except Exception:
         if not found:
-            raise  # the plan could not be made, for one
+            raise  # not the check: something is wrong with the plan
         schedule, history, error = found[-1]
         told = f"{type(error).__name__}: {error}"
         example = Counterexample(
