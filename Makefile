@@ -8,7 +8,7 @@ BIN := .venv/bin
 STAMP := .venv/ready
 .DEFAULT_GOAL := help
 
-.PHONY: help setup demo test lint types tests search bench clean
+.PHONY: help setup demo test lint types tests search mutants bench clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -40,10 +40,17 @@ tests: setup
 	$(BIN)/pytest -q -n 2
 
 search: setup  ## A longer random search for counterexamples (not in CI; EXAMPLES=5000 per law takes 20 minutes)
-	HYPOTHESIS_PROFILE=search $(BIN)/pytest -q -n 2 tests/laws --ignore tests/laws/test_planted.py
+	HYPOTHESIS_PROFILE=search $(BIN)/pytest -q -n 2 tests/laws
 
-bench: setup  ## Driver cost per item
+MODULE ?= tflow/runtime/gather.py
+
+mutants: setup  ## Mutation testing of one module, such as MODULE=tflow/runtime/gather.py (not in CI; 10 to 20 minutes)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[mutants]'
+	$(BIN)/python tests/quality/mutants.py $(MODULE)
+
+bench: setup  ## Driver cost per item, and simulated schedules per second
 	$(BIN)/python benchmarks/overhead.py
+	$(BIN)/python benchmarks/schedules.py
 
 clean:  ## Remove the environment and all caches
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist *.egg-info

@@ -1,8 +1,8 @@
 """A bug that no ordinary test finds, and that schedule exploration finds at once.
 
-Gradients of two workers are averaged in pairs. The author assumes that a pair has one gradient of each worker, and on one machine,
-where workers answer in turn, that is so. On a cluster one worker may answer twice before the other answers once: then the mean is
-over one worker's data only, and training drifts towards whoever is fast.
+Gradients of two workers are averaged in pairs. The author assumes that a pair has one gradient of each worker, and on one
+machine, where workers answer in turn, that is so. On a cluster one worker may answer twice before the other answers once: then
+the mean is over one worker's data only, and training drifts towards whoever is fast.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Hypothesis profiles: `ci` is the same on every machine; `search` looks for longer, at random (`make search`)."""
+"""Hypothesis profiles: `ci` is the same on every machine; `search` looks for longer, at random (`make search`); `mutants` is
+`ci` with few examples, for judging many mutants (`make mutants`)."""
 
 from __future__ import annotations
 
@@ -12,4 +13,9 @@ settings.register_profile(
 settings.register_profile(
     "search", deadline=None, max_examples=int(os.environ.get("EXAMPLES", "5000")), suppress_health_check=[HealthCheck.too_slow]
 )
+settings.register_profile(
+    "mutants", derandomize=True, deadline=None, database=None, max_examples=8, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+pytest_plugins = ["pytester"]

@@ -13,7 +13,6 @@ from tflow.combinators.actors import Actors
 from tflow.errors import PlanError
 from tflow.types import ActorOp, AnyOp, Async, LiveOp, OnActor, StatefulActorOp, StatefulLiveOp, Sync
 
-
 VALID: WeakSet[nodes.Node] = WeakSet()
 """Plans never change, so what was right once stays right."""
 

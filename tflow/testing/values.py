@@ -15,8 +15,8 @@ from tflow.combinators import hints
 
 def snapshot(value: Any) -> object:  # Any: of any kind, and looked at as such
     """A copy that can be compared with ``==``: arrays as lists with their type, NaN equal to itself."""
-    if isinstance(value, float) and value != value:
-        return "NaN"
+    if isinstance(value, float):
+        return "NaN" if value != value else value
     if isinstance(value, dict):
         return {key: snapshot(member) for key, member in value.items()}
     if isinstance(value, (list, tuple)):

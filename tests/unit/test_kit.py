@@ -1,0 +1,276 @@
+"""The kit itself: oracles, searching, saving and replaying, and what it says when it is used wrongly."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import strategies as st
+
+from examples import one_of_each
+from tests.laws.world import Learn, samplers, sampling
+from tflow import Actors, Iter, Live, LiveOp, PlanError, Stateful, Stateless, Union, par_from_range
+from tflow.laws import CANDOUR, FAIRNESS, LAWS, OPERATOR_LAWS, ORDER, LawBroken
+from tflow.runtime.sim import NO_FAULTS
+from tflow.testing import Counterexample, Faults, check_combinator, check_laws, explore, fault_profiles, replay, simulate
+from tflow.testing.history import without_zeros
+from tflow.testing.values import Poison, Poisoned, fits, scramble, snapshot
+
+ROOT = Path(__file__).parent.parent.parent
+RIGHT, CHECK = "examples.one_of_each:right_plan", "examples.one_of_each:one_of_each"
+
+
+# --------------------------------------------------------------------------- oracles
+
+
+def test_a_sound_history_has_nothing_to_complain_of() -> None:
+    history = simulate(sampling(samplers(2, [3, 3])).gather_async())
+    assert (history.lost(), history.duplicated(), history.out_of_order(), history.unbalanced()) == ([], [], [], [])
+    assert history.complete
+    history.check()
+
+
+def test_oracles_see_what_was_lost_shown_twice_and_out_of_order() -> None:
+    history = simulate(sampling(samplers(1, [4])).gather_async())
+    first, second, third, fourth = history.origins
+    (lost,) = second.sources
+    history.origins[:] = [first, fourth, third, third]
+    assert history.lost() == [lost]
+    assert [source.sequence for source in history.duplicated()] == [2]
+    assert [source.sequence for source in history.out_of_order()] == [2, 2]
+    with pytest.raises(LawBroken, match="conservation"):
+        history.check()
+
+
+def test_what_is_dropped_by_name_is_not_lost() -> None:
+    actors = samplers(3, [4, 4, 4])
+    history = simulate(sampling(actors).gather_async(max_staleness=0).for_each(Learn(actors)), [1, 2, 3, 4, 5, 6, 7])
+    assert history.ledgers[-1].items.dropped["stale"] > 0
+    assert history.lost() == []
+
+
+def test_weight_lag_is_measured_per_policy() -> None:
+    actors = samplers(2)
+    history = simulate(sampling(actors).gather_async(in_flight=2).for_each(Learn(actors)).take(10))
+    assert history.weight_lag() == 3, "two calls each at two actors: three of the others come before"
+    assert history.weight_lag("other") == 0
+
+
+def test_a_history_tells_its_schedule() -> None:
+    history = simulate(par_from_range(2).gather_sync(), [0, 0, 7], Faults(dies_before=1), seed=3)
+    assert str(history).splitlines()[0] == f"tape={history.tape} faults=Faults(dies_before=1) seed=3"
+    assert str(history).endswith("-> 2 items, then the end")
+    assert simulate(par_from_range(9).gather_sync(), most=2).complete is False
+    assert without_zeros([0, 1, 0, 0]) == [0, 1]
+
+
+# --------------------------------------------------------------------------- searching and replaying
+
+
+def test_explore_finds_the_smallest_schedule_and_the_right_plan_has_none(tmp_path: Path) -> None:
+    found = explore(one_of_each.wrong_plan, one_of_each.one_of_each, save=tmp_path)
+    assert found is not None
+    assert found.tape == [0, 0, 1]
+    assert found.faults == NO_FAULTS
+    assert "one-sided" in str(found)
+    assert "examples.one_of_each:wrong_plan under this schedule" in str(found)
+    assert explore(one_of_each.right_plan, one_of_each.one_of_each, faults=fault_profiles()) is None
+    (saved,) = tmp_path.iterdir()
+    assert saved.name == "examples.one_of_each.wrong_plan-one_of_each.schedule.json"
+    with pytest.raises(AssertionError, match="one-sided"):
+        replay(saved)
+
+
+def test_explore_is_the_same_every_time() -> None:
+    first, second = (explore(one_of_each.wrong_plan, one_of_each.one_of_each) for _ in range(2))
+    assert first is not None
+    assert second is not None
+    assert str(first) == str(second)
+    assert first.examples == second.examples
+
+
+def test_a_saved_schedule_is_data(tmp_path: Path) -> None:
+    example = Counterexample(
+        "examples.one_of_each:right_plan", "examples.one_of_each:one_of_each", [1], Faults(slow=1), 2, 9, "", ""
+    )
+    path = example.save(tmp_path / "new folder")
+    assert json.loads(path.read_text()) == {
+        "plan": RIGHT,
+        "check": CHECK,
+        "tape": [1],
+        "faults": {"slow": 1},
+        "seed": 2,
+        "most": 9,
+        "error": "",
+    }
+    history = replay(path)
+    assert (history.seed, history.faults) == (2, Faults(slow=1))
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"plan": "examples.one_of_each:gone"}, "There is no 'examples.one_of_each:gone' any more"),
+        ({"plan": "no_such_module:plan"}, "There is no 'no_such_module:plan' any more"),
+        ({"plan": "examples.one_of_each:__doc__"}, "expected a function"),
+        ({"plan": "builtins:dict"}, "makes a dict; expected a stream or a plan"),
+        ({"tape": "x"}, "is not a saved schedule"),
+        ({"faults": {"explodes": 1}}, "is not a saved schedule"),
+    ],
+)
+def test_a_schedule_that_cannot_be_replayed_says_why(tmp_path: Path, change: dict[str, object], sentence: str) -> None:
+    example = Counterexample(RIGHT, CHECK, [], NO_FAULTS, 0, 9, "", "")
+    path = example.save(tmp_path)
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    with pytest.raises(PlanError, match=sentence):
+        replay(path)
+
+
+def tflow(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tflow.cli", *map(str, arguments)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, input="args\nq\n")
+
+
+def test_the_command_replays_a_schedule_and_stops_in_the_debugger(tmp_path: Path) -> None:
+    explore(one_of_each.wrong_plan, one_of_each.one_of_each, save=tmp_path)
+    (path,) = tmp_path.iterdir()
+    failed = tflow("replay", path)
+    assert failed.returncode == 1
+    assert "AssertionError: this mean is one-sided" in failed.stderr
+    assert "Worker[0]  pull  answers" in failed.stdout
+    stopped = tflow("replay", path, "--pdb")
+    assert "one_of_each.py" in stopped.stdout
+    assert "(Pdb)" in stopped.stdout
+    path.write_text(path.read_text().replace("wrong_plan", "right_plan"))
+    passed = tflow("replay", path)
+    assert passed.returncode == 0, passed.stderr
+    assert "The check holds." in passed.stdout
+    path.write_text("{}")
+    assert tflow("replay", path).returncode == 2
+
+
+# --------------------------------------------------------------------------- using it wrongly
+
+
+def test_mistakes_are_sentences() -> None:
+    with pytest.raises(PlanError, match="not about combinators"):
+        check_combinator(lambda s: s, laws=[CANDOUR])
+    with pytest.raises(PlanError, match="got the class Add"):
+        check_laws(Add, items=st.integers())  # type: ignore[arg-type]  # the mistake
+    with pytest.raises(ValueError, match="there is no fault explodes; there are dies_before"):
+        fault_profiles(["explodes"])
+
+
+def test_a_plan_that_cannot_be_made_is_not_a_counterexample() -> None:
+    def wrong() -> Iter[int]:
+        stream = par_from_range(2).gather_sync()
+        return Union(stream, stream)
+
+    with pytest.raises(PlanError, match="consumed twice"):
+        explore(wrong, lambda history: None)
+
+
+class Add(Stateless[int, int]):
+    def apply(self, item: int, /) -> int:
+        return item + 1
+
+
+class Announce(LiveOp[int, int]):
+    def __init__(self, actors: Actors[object]) -> None:
+        self.actors = actors
+
+    def apply(self, live: Live, item: int, /) -> int:
+        return live[self.actors].advance() + item
+
+
+class Window(Stateful[int, tuple[int, ...], tuple[int, ...]]):
+    batching = True
+
+    def init(self) -> tuple[int, ...]:
+        return ()
+
+    def step(self, state: tuple[int, ...], item: int, /) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        return (*state, item)[-3:], (*state, item)
+
+
+def names(tests: type) -> set[str]:
+    return {name.removeprefix("test_") for name in vars(tests) if name.startswith("test_")}
+
+
+def test_which_laws_apply_depends_on_the_kind_of_operator() -> None:
+    everything = {law.name for law in OPERATOR_LAWS}
+    assert names(check_laws(Add(), items=st.integers())) == everything - {"resumption"}
+    assert names(check_laws(Window(), items=st.integers())) == everything - {"release"}
+    live = check_laws(Announce(samplers(1)), items=st.integers(), like=lambda items: [])
+    assert names(live) == (everything - {"resumption", "chunking"}) | {"likeness"}
+    assert vars(live)["test_purity"].__doc__ == LAWS["purity"].says
+
+
+def test_the_laws_of_operators_with_memory_and_live_ones_hold() -> None:
+    for tests in (check_laws(Window(), items=st.integers()), check_laws(Announce(samplers(1)), items=st.integers())):
+        for name in names(tests):
+            vars(tests)[f"test_{name}"](object())
+
+
+# --------------------------------------------------------------------------- laws and values
+
+
+def test_a_broken_law_says_what_it_is_and_what_was_seen() -> None:
+    with pytest.raises(LawBroken, match=r"order: Items of one source .* But item 0 of a comes after item 1\."):
+        ORDER.check([("a", 1), ("a", 0)])
+    assert FAIRNESS.wrong([0, 1, 0, 1], [1, 1]) == ""
+    assert FAIRNESS.wrong([0, 0, 0], [1, 1]) == "after 3 turns input 0 has had 3, its share is 1.5"
+
+
+def test_snapshots_compare_by_content() -> None:
+    class Plain:
+        def __init__(self, value: object) -> None:
+            self.value = value
+
+    for value in (np.arange(3), [float("nan")], {"a": (1, [2])}, Plain([1]), Add()):
+        before = snapshot(value)
+        assert before == snapshot(value)
+    array = np.arange(3)
+    before = snapshot(array)
+    scramble(array)
+    assert snapshot(array) != before
+    nested = {"a": [1, 2], "b": (np.ones(2), {3})}
+    scramble(nested)
+    assert nested == {}
+
+
+@pytest.mark.parametrize(
+    ("value", "hint", "expected"),
+    [
+        (1, int, True),
+        (True, int, True),
+        (1, float, True),
+        ("a", int, False),
+        ([1, "a"], list[int], False),
+        ([1], list[int], True),
+        ((1, "a"), tuple[int, str], True),
+        ((1,), tuple[int, str], False),
+        ((1, 2, 3), tuple[int, ...], True),
+        ({"a": 1}, dict[str, int], True),
+        ({"a": "b"}, dict[str, int], False),
+        (None, int | None, True),
+        (None, int, False),
+        (1, None, False),
+        ("text", list[str], False),
+    ],
+)
+def test_values_fit_their_types(value: object, hint: object, expected: bool) -> None:
+    assert fits(value, hint) is expected
+
+
+def test_poison_remembers_what_was_done_to_it() -> None:
+    poison = Poison()
+    with pytest.raises(Poisoned):
+        len(poison)  # type: ignore[arg-type]  # that is the point
+    with pytest.raises(Poisoned):
+        _ = poison.reward  # type: ignore[attr-defined]  # that is the point
+    assert poison.touched == ["__len__", "reward"]
