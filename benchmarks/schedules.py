@@ -1,7 +1,7 @@
 """How many schedules one core simulates per second (``make bench``).
 
-Short schedules, up to 20 events, plain values; alone, and with hypothesis choosing them. The aim is 500 per second alone. The speed
-of the machine is measured beside it, as so many turns of an empty loop, so that figures can be compared.
+Short schedules, up to 20 events, plain values; alone, and with hypothesis choosing them. The aim is 500 per second alone. The
+speed of the machine is measured beside it, as so many turns of an empty loop, so that figures can be compared.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Writes the tables of ``docs/operators.md`` from signatures and docstrings: ``python docs/generate.py``. A test runs it too."""
+"""Writes the tables of ``docs/operators.md`` and the pages of ``docs/laws/`` from the code: ``python docs/generate.py``. A test
+compares them."""
 
 from __future__ import annotations
 
@@ -8,8 +9,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 import tflow
+from tests.laws import test_combinators, test_gather, test_merge_and_split, test_runs, test_transforms
+from tests.laws.world import PROVEN
+from tests.quality.test_flow_bugs import BUGS
+from tests.quality.test_operator_bugs import PLANTED
 from tflow import Iter, ParIter
 from tflow.combinators.splits import Splits
+from tflow.laws import LAWS, OBEYED, OPERATOR_LAWS, Law
+from tflow.testing.evidence import EVIDENCE
+
+PROOFS = (test_combinators, test_gather, test_merge_and_split, test_runs, test_transforms)
+"""Importing them fills the table of what is proven."""
 
 PAGE = Path(__file__).parent / "operators.md"
 
@@ -118,5 +128,69 @@ def page(text: str) -> str:
     return text
 
 
+# --------------------------------------------------------------------------- a page per law
+
+LAW_PAGES = Path(__file__).parent / "laws"
+KIT = {**dict.fromkeys(EVIDENCE, "check_combinator"), **dict.fromkeys((law.name for law in OPERATOR_LAWS), "check_laws")}
+
+
+def law_pages() -> dict[str, str]:
+    """The text of every page, by file name."""
+    pages = {f"{name}.md": law_page(law) for name, law in LAWS.items()}
+    rows = [f"| [{name}]({name}.md) | {law.says} |" for name, law in LAWS.items()]
+    head = "# The laws\n\nWritten by `python docs/generate.py` from `tflow/laws.py`.\n\n| law | says |\n|---|---|\n"
+    return {"README.md": head + "\n".join(rows) + "\n", **pages}
+
+
+def law_page(law: Law[...]) -> str:
+    obeying = [operator for operator, laws in OBEYED.items() if law in laws]
+    subject = "every operator of its kind" if law in OPERATOR_LAWS else ", ".join(f"`{name}`" for name in obeying)
+    proofs = sorted({PROVEN[operator, law.name] for operator in obeying if (operator, law.name) in PROVEN})
+    check = CHECKS[KIT[law.name]].format(name=law.name, constant=law.name.upper()) if law.name in KIT else ""
+    parts = [
+        f"# {law.name.capitalize()}\n\n{law.says}\n\n**Without it:** {law.why}\n",
+        f"**Who promises it:** {subject}.\n",
+        f"## The law\n\n```python\n{source(law.wrong)}```\n\nIt looks at evidence and says what is wrong; empty if nothing is.\n",
+        f"## Check yours\n\n{check}\n" if check else "",
+        f"## A mistake that breaks it\n\n{mistakes(law)}",
+        f"## Where it is proven\n\n{', '.join(f'`{proof}`' for proof in proofs)} in `tests/laws/`.\n" if proofs else "",
+    ]
+    return "\n".join(part for part in parts if part)
+
+
+CHECKS = {
+    "check_laws": (
+        "`TestMine = check_laws(MyOperator(), items=...)` makes `TestMine.test_{name}`, if it applies; see "
+        "[Test your operator](../testing.md)."
+    ),
+    "check_combinator": (
+        "`TestMine = check_combinator(my_combinator, laws=[{constant}], ...)` makes `TestMine.test_{name}`; see "
+        "[Test your operator](../testing.md#combinators)."
+    ),
+}
+
+
+def mistakes(law: Law[...]) -> str:
+    """The first planted bug that the kit finds with this law, with its source, and the names of the others."""
+    operators = [make for name, (make, _, _) in PLANTED.items() if name.split(",")[0] == law.name]
+    flows = [bug for bug in BUGS.values() if bug.law is law]
+    shown: object = operators[0] if operators else flows[0].plant
+    others = [f"`{getattr(each, '__name__', '')}`" for each in [*operators, *(bug.plant for bug in flows)] if each is not shown]
+    where = "test_operator_bugs.py" if operators else "test_flow_bugs.py"
+    more = f"\nOthers: {', '.join(others)}.\n" if others else ""
+    return f"From `tests/quality/{where}`; the kit finds it.\n\n```python\n{source(shown)}```\n{more}"
+
+
+def source(thing: object) -> str:
+    """The code of a function or class without its decorators."""
+    text = inspect.getsource(thing)  # type: ignore[arg-type]  # a function or a class
+    lines = text.splitlines()
+    start = next(number for number, line in enumerate(lines) if line.startswith(("def ", "class ")))
+    return "\n".join(lines[start:]) + "\n"
+
+
 if __name__ == "__main__":
     PAGE.write_text(page(PAGE.read_text()))
+    LAW_PAGES.mkdir(exist_ok=True)
+    for name, text in law_pages().items():
+        (LAW_PAGES / name).write_text(text)

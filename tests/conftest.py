@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 settings.register_profile(
     "ci", derandomize=True, deadline=None, database=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow]
@@ -14,7 +14,13 @@ settings.register_profile(
     "search", deadline=None, max_examples=int(os.environ.get("EXAMPLES", "5000")), suppress_health_check=[HealthCheck.too_slow]
 )
 settings.register_profile(
-    "mutants", derandomize=True, deadline=None, database=None, max_examples=8, suppress_health_check=[HealthCheck.too_slow]
+    "mutants",
+    derandomize=True,
+    deadline=None,
+    database=None,
+    max_examples=8,
+    phases=[Phase.generate],  # a mutant has to be noticed, not to be understood
+    suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 

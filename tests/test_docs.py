@@ -103,3 +103,23 @@ def test_the_bandit_learns_the_best_arm() -> None:
     *_, last = bandit_plan(num_workers=3).take(8).run(seed=1)
     assert last.chance_of_best_arm > 0.9
     assert last.mean_reward > 0.6
+
+
+def test_the_testing_page_runs_prints_what_it_says_and_type_checks(tmp_path: Path) -> None:
+    text = (ROOT / "docs" / "testing.md").read_text()
+    code = "\n".join(blocks(text, "python"))
+    (tmp_path / "page.py").write_text(code)
+    environment = {"PYTHONPATH": str(ROOT), "MYPYPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "page.py"], cwd=tmp_path, capture_output=True, text=True, timeout=120, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "".join(blocks(text, ""))
+    command = [sys.executable, "-m", "mypy", "--strict", "--config-file=", "--cache-dir", str(tmp_path / "cache"), "page.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, env=environment)
+    assert done.returncode == 0, done.stdout
+
+
+def test_every_law_has_a_page_that_is_up_to_date() -> None:
+    pages = generate.law_pages()
+    assert {path.name for path in generate.LAW_PAGES.glob("*.md")} == pages.keys()
+    for name, text in pages.items():
+        assert (generate.LAW_PAGES / name).read_text() == text, "run: python docs/generate.py"

@@ -10,6 +10,7 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from tflow.laws import (
     BOUNDEDNESS,
     COMPLETENESS,
     CONSERVATION,
+    DETERMINISM,
     FAIRNESS,
     FRESHNESS,
     ISOLATION,
@@ -33,6 +35,7 @@ from tflow.laws import (
     PROVENANCE,
     STILLNESS,
     SURVIVAL,
+    Law,
 )
 from tflow.runtime import cells, chain, driver, feed, gather, host, joints, shards
 from tflow.runtime.answers import DONE, Answer, Ready
@@ -50,6 +53,7 @@ class Bug:
     """A planted mistake, and what the kit must achieve."""
 
     plant: Patch
+    law: Law[...]
     search: Search
     examples: int
     size: int
@@ -59,15 +63,17 @@ class Bug:
 BUGS: dict[str, Bug] = {}
 
 
-def bug(search: Search, *, examples: int = 100, size: int = 4, flaw: int | None = None) -> Callable[[Patch], Patch]:
+def bug(
+    hunt: tuple[Law[...], Search], *, examples: int = 100, size: int = 4, flaw: int | None = None
+) -> Callable[[Patch], Patch]:
     def register(plant: Patch) -> Patch:
-        BUGS[plant.__name__] = Bug(plant, search, examples, size, flaw)
+        BUGS[plant.__name__] = Bug(plant, *hunt, examples, size, flaw)
         return plant
 
     return register
 
 
-def law(law: Any, build: Callable[..., Any], **subject: Any) -> Search:  # Any: laws and combinators of all kinds
+def law(law: Law[...], build: Callable[..., Any], **subject: Any) -> tuple[Law[...], Search]:  # Any: combinators of all kinds
     """Search with the test that the kit makes for a law."""
 
     def search(examples: int) -> tuple[int, int] | None:
@@ -81,17 +87,22 @@ def law(law: Any, build: Callable[..., Any], **subject: Any) -> Search:  # Any: 
         found = hunt(test, examples=examples)
         return None if found is None else (found.examples, found.size)
 
-    return search
+    return law, search
 
 
-def schedule(plan: Callable[[], Iter[Any]], check: Callable[[History[Any]], object], **more: Any) -> Search:  # Any: of any items
+def schedule(
+    law: Law[...],
+    plan: Callable[[], Iter[Any]],  # Any: of any items
+    check: Callable[[History[Any]], object],  # Any: of any items
+    **more: Any,  # Any: handed through
+) -> tuple[Law[...], Search]:
     """Search among schedules."""
 
     def search(examples: int) -> tuple[int, int] | None:
         found = explore(plan, check, examples=examples, **{"faults": fault_profiles(), **more})
         return None if found is None else (found.examples, size(Schedule(found.tape, found.faults)))
 
-    return search
+    return law, search
 
 
 def swap(patch: pytest.MonkeyPatch, kind: type[nodes.Node], cell: Any) -> None:  # Any: a cell class of any signature
@@ -145,7 +156,7 @@ def all_arrive(history: History[int]) -> None:
     LIKENESS.check(sorted(history.items), [0, 0, 1, 2, 3])
 
 
-@bug(schedule(split_alone, all_arrive), flaw=4, size=0)
+@bug(schedule(COMPLETENESS, split_alone, all_arrive), flaw=4, size=0)
 def a_split_that_waits_for_a_branch_that_has_left(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(joints.Split, "leave", lambda self, branch: None)
 
@@ -183,7 +194,7 @@ def sources_are_true(history: History[list[Item]]) -> None:
         PROVENANCE.check([(s.shard, s.sequence) for s in origin.sources], [(item.source, item.number) for item in batch])
 
 
-@bug(schedule(batches, sources_are_true, faults=None), flaw=9, size=0)
+@bug(schedule(PROVENANCE, batches, sources_are_true, faults=None), flaw=9, size=0)
 def provenance_of_the_last_contributor(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(cells, "united", lambda parts: parts[-1][1])
 
@@ -200,7 +211,7 @@ def the_stream_goes_on(history: History[int]) -> None:
         LIKENESS.check([item for item in history.items if item < 100], list(range(6)))
 
 
-@bug(schedule(barrier_beside_a_stream, the_stream_goes_on, faults=fault_profiles(["hangs"], most=1)), flaw=11, size=4)
+@bug(schedule(PATIENCE, barrier_beside_a_stream, the_stream_goes_on, faults=fault_profiles(["hangs"], most=1)), flaw=11, size=4)
 def a_barrier_that_blocks_its_neighbours(patch: pytest.MonkeyPatch) -> None:
     class Wrong(gather.Rounds):
         def complete(self) -> bool:
@@ -250,7 +261,7 @@ def every_item_is_counted(history: History[Item]) -> None:
         LIKENESS.check(history.stats["from_actors"].seen >= answered, True)
 
 
-@bug(schedule(endless, every_item_is_counted, most=9), flaw=18, examples=200, size=3)
+@bug(schedule(BALANCE, endless, every_item_is_counted, most=9), flaw=18, examples=200, size=3)
 def counters_reset_on_recovery(patch: pytest.MonkeyPatch) -> None:
     def introduction(self: gather.Link) -> tuple[nodes.Node | None, dict[int, int]]:
         if self.life == self.shard.incarnation:
@@ -342,13 +353,13 @@ def as_without_faults(history: History[int]) -> None:
         LIKENESS.check(history.items, [0, 2, 1, 3])
 
 
-@bug(schedule(values, as_without_faults), examples=200, size=2)
+@bug(schedule(SURVIVAL, values, as_without_faults), examples=200, size=2)
 def values_that_a_new_life_reads_again(patch: pytest.MonkeyPatch) -> None:
     introduction = gather.Link.introduction
     patch.setattr(gather.Link, "introduction", lambda self: (introduction(self)[0], {}))
 
 
-@bug(schedule(values, as_without_faults), size=2)
+@bug(schedule(SURVIVAL, values, as_without_faults), size=2)
 def a_round_that_goes_on_without_the_dead(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(gather.Rounds, "complete", lambda self: all(link.calls[0].done for link in self.asked))
 
@@ -364,7 +375,7 @@ def one_actor() -> Iter[int]:
     return par_from_range(3, shards=1).gather_sync()
 
 
-@bug(schedule(one_actor, lives, faults=fault_profiles(["refuses", "dies_before"], most=20)), size=8)
+@bug(schedule(SURVIVAL, one_actor, lives, faults=fault_profiles(["refuses", "dies_before"], most=20)), size=8)
 def restarts_without_a_pause(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(shards, "FIRST_PAUSE_S", 0.0)
 
@@ -377,7 +388,7 @@ def comes_to_an_end(history: History[int]) -> None:
     LIKENESS.check(sorted(history.items), [0, 1, 2, 3])
 
 
-@bug(schedule(hung, comes_to_an_end, faults=fault_profiles(["hangs"], most=1)), size=2)
+@bug(schedule(SURVIVAL, hung, comes_to_an_end, faults=fault_profiles(["hangs"], most=1)), size=2)
 def a_timeout_that_is_ignored(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(driver, "deadline", lambda call: float("inf"))
 
@@ -428,6 +439,20 @@ def a_shuffle_with_replacement(patch: pytest.MonkeyPatch) -> None:
         return chosen
 
     patch.setattr(cells.Shuffle, "draw", draw)
+
+
+def shuffled() -> Iter[int]:
+    return from_range(6).shuffle(3)
+
+
+def the_same_again(history: History[int]) -> None:
+    DETERMINISM.check(history.items, list(shuffled().run()))
+
+
+@bug(schedule(DETERMINISM, shuffled, the_same_again), size=0)
+def a_shuffle_that_ignores_its_seed(patch: pytest.MonkeyPatch) -> None:
+    dice = random.Random(0)
+    patch.setattr(cells, "random", SimpleNamespace(Random=lambda seed: dice))
 
 
 CANNOT_BE_MADE = {
