@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.laws.test_gather import Total, ledger_actor
 from tests.laws.test_runs import Deal, Store
-from tests.laws.world import Learn, Sampler, per_shard, samplers, sampling, shard_counts
+from tests.laws.world import Learn, Sample, Sampler, per_shard, samplers, sampling, shard_counts
 from tflow import (
     Deadlock,
     Iter,
@@ -26,6 +26,7 @@ from tflow import (
     par_from_items,
     par_from_range,
 )
+from tflow.combinators import nodes
 from tflow.laws import LIKENESS, SURVIVAL
 from tflow.runtime.shards import MOST_DEATHS
 from tflow.testing import Faults, History, Schedule, SimRuntime, fault_profiles, plans, schedules, simulate, tapes
@@ -125,12 +126,25 @@ def test_the_pause_before_a_new_life_doubles() -> None:
 # --------------------------------------------------------------------------- skip and raise
 
 
-@given(num=st.integers(2, 4), schedule=schedules(fault_profiles(("dies_before", "dies_after"))))
-def test_skip_goes_on_with_the_others_until_none_is_left(num: int, schedule: Schedule) -> None:
-    history = simulate(sampling(samplers(num, [3] * num)).gather_async(on_death="skip"), *schedule)
+def gathered(num: int, how: str, on_death: nodes.OnDeath) -> Iter[Sample]:
+    """Three samples of each actor."""
+    stream = sampling(samplers(num, [3] * num))
+    if how == "sync":
+        return stream.gather_sync(on_death=on_death)
+    return stream.gather_async(on_death=on_death)
+
+
+mortal = schedules(fault_profiles(("dies_before", "dies_after")))
+
+
+@pytest.mark.parametrize("how", ["sync", "async"])
+@given(num=st.integers(2, 4), schedule=mortal)
+def test_skip_goes_on_with_the_others_until_none_is_left(how: str, num: int, schedule: Schedule) -> None:
+    history = simulate(gathered(num, how, "skip"), *schedule)
     struck = {moment.place for moment in history.trace if moment.what.startswith("dies")}
     well = {shard: [0, 1, 2] for shard in range(num) if f"make[{shard}]" not in struck}
     SURVIVAL.check(per_shard(history.items), well)
+    assert history.happened("starts") == 0, "nobody is made again"
     if len(struck) == num:
         assert isinstance(history.error, NoHealthyShards)
         assert "all shards died" in str(history.error)
@@ -139,16 +153,32 @@ def test_skip_goes_on_with_the_others_until_none_is_left(num: int, schedule: Sch
     history.check()
 
 
-@given(num=st.integers(2, 4), schedule=schedules(fault_profiles(("dies_before", "dies_after"))))
-def test_raise_ends_with_the_name_of_the_shard_after_what_had_arrived(num: int, schedule: Schedule) -> None:
-    history = simulate(sampling(samplers(num, [3] * num)).gather_async(on_death="raise"), *schedule)
+@pytest.mark.parametrize("how", ["sync", "async"])
+@given(num=st.integers(2, 4), schedule=mortal)
+def test_raise_ends_with_the_name_of_the_shard_after_what_had_arrived(how: str, num: int, schedule: Schedule) -> None:
+    history = simulate(gathered(num, how, "raise"), *schedule)
     struck = [moment.place for moment in history.trace if moment.what.startswith("dies")]
+    assert history.happened("starts") == 0, "nobody is made again"
     if struck:
         assert isinstance(history.error, ShardFailed)
-        assert str(history.error).startswith(f"Shard {struck[0]} died under gather_async()")
+        assert str(history.error).startswith(tuple(f"Shard {place} died under gather_{how}()" for place in struck))
     else:
         assert history.complete
     history.check()
+
+
+@pytest.mark.parametrize("how", ["sync", "async"])
+def test_when_the_last_shard_has_left_the_run_does_not_end_quietly(how: str) -> None:
+    history = simulate(gathered(1, how, "skip"), [1], Faults(dies_before=1))
+    assert history.items == []
+    assert isinstance(history.error, NoHealthyShards)
+    assert f"gather_{how}(): all shards died. Shard make[0] was the last: it died before it answered." in str(history.error)
+
+
+def test_rounds_without_a_shard_that_left_go_on() -> None:
+    plan = sampling(samplers(3, [2, 2, 2])).gather_rounds(on_death="skip")
+    history = simulate(plan, [1, 1], Faults(dies_before=1))
+    assert [[sample.shard for sample in each] for each in history.items] == [[0, 2], [0, 2]]
 
 
 @given(schedule=schedules(fault_profiles(("dies_before", "dies_after"), most=1)))
@@ -214,6 +244,32 @@ def test_the_clock_of_a_call_starts_when_the_actor_is_free() -> None:
     assert history.happened("slow") == 2
     assert history.happened("is ended") == 0
     assert history.trace[-1].at > 120
+
+
+def test_the_local_runtime_has_no_time_limits() -> None:
+    """Its actors do not work side by side: a call that waits for another is not late."""
+    ticks = iter(range(1000))
+
+    class Slow(LocalRuntime):
+        def now(self) -> float:
+            return 100.0 * next(ticks)
+
+    with Slow() as session:
+        assert list(par_from_range(4).gather_sync(timeout_s=1.0).run(runtime=session)) == [0, 2, 1, 3]
+
+
+def test_a_death_is_not_hushed_up_because_enough_items_came_without_it() -> None:
+    plan = sampling(samplers(2)).gather_async(on_death="raise").take(1)
+    history = simulate(plan, [0, 0, 1, 1], Faults(dies_before=1))
+    assert history.happened("dies_before") == 1
+    assert len(history.items) == 1
+    assert isinstance(history.error, ShardFailed)
+
+
+def test_an_error_is_not_hushed_up_because_enough_items_came_without_it() -> None:
+    history = simulate(sampling(samplers(2)).gather_async().take(1), [0, 0, 1, 1], Faults(raises=1))
+    assert len(history.items) == 1
+    assert isinstance(history.error, OperatorError)
 
 
 def test_a_pause_is_not_held_against_the_next_life() -> None:

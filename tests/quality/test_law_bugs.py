@@ -6,6 +6,7 @@ of the last contributor only, a failure that ends healthy shards.
 
 from __future__ import annotations
 
+import inspect
 import random
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -322,6 +323,22 @@ def the_most_credit_first(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(joints, "most_urgent", lambda credit, shares: max(shares, key=lambda each: credit[each[0]] + each[1])[0])
 
 
+@breaks(test_merge_and_split.test_turns_are_as_fair_as_turns_can_be)
+def a_rule_that_is_almost_as_fair(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(joints, "most_urgent", lambda credit, shares: max(shares, key=lambda each: credit[each[0]] + each[1])[0])
+
+
+@breaks(partial(test_merge_and_split.test_round_robin_waits_for_an_async_union_that_waits, runtime="sim, any order"))
+def a_union_that_says_blocked_when_it_waits(patch: pytest.MonkeyPatch) -> None:
+    class Wrong(joints.FirstReady):
+        def turn(self) -> Answer:
+            answer = super().turn()
+            return Blocked("waiting") if answer is WAITING else answer
+
+    kinds = {"round_robin": joints.RoundRobin, "async": Wrong}
+    swap(patch, nodes.UnionOf, lambda node, ups, site: kinds[node.mode](node, ups, site))
+
+
 @breaks(test_merge_and_split.test_fairness_counts_turns_not_shown_items)
 def fairness_that_counts_shown_items(patch: pytest.MonkeyPatch) -> None:
     class Wrong(joints.RoundRobin):
@@ -519,6 +536,10 @@ def a_seed_that_no_run_repeats(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(base, "derive", lambda *parts: next(seeds))
 
 
+def takes_runtime(law: Callable[..., None]) -> bool:
+    return "runtime" in inspect.signature(law).parameters and "runtime" not in getattr(law, "keywords", {})
+
+
 FIND_ONLY = settings(settings.default, phases=[Phase.generate], report_multiple_bugs=False)
 """A mistake has to be found here, not to be made small."""
 
@@ -529,7 +550,7 @@ def test_a_wrong_implementation_is_caught(name: str, monkeypatch: pytest.MonkeyP
     patch(monkeypatch)
     monkeypatch.setattr(getattr(law, "func", law), "_hypothesis_internal_use_settings", FIND_ONLY, raising=False)
     with pytest.raises((AssertionError, pytest.fail.Exception, ExceptionGroup, TypeError, KeyError)):
-        law(**({} if "runtime" in getattr(law, "keywords", {}) else {"runtime": "local"}))
+        law(**({"runtime": "local"} if takes_runtime(law) else {}))
 
 
 def test_every_law_has_a_planted_mistake_or_is_an_example() -> None:

@@ -16,7 +16,17 @@ from tests.laws.world import Learn, samplers, sampling
 from tflow import Actors, Iter, Live, LiveOp, PlanError, Stateful, Stateless, Union, par_from_range
 from tflow.laws import CANDOUR, FAIRNESS, LAWS, OPERATOR_LAWS, ORDER, LawBroken
 from tflow.runtime.sim import NO_FAULTS
-from tflow.testing import Counterexample, Faults, check_combinator, check_laws, explore, fault_profiles, replay, simulate
+from tflow.testing import (
+    Counterexample,
+    Faults,
+    SimRuntime,
+    check_combinator,
+    check_laws,
+    explore,
+    fault_profiles,
+    replay,
+    simulate,
+)
 from tflow.testing.history import without_zeros
 from tflow.testing.values import Poison, Poisoned, fits, scramble, snapshot
 
@@ -161,6 +171,14 @@ def test_mistakes_are_sentences() -> None:
         check_combinator(lambda s: s, laws=[CANDOUR])
     with pytest.raises(PlanError, match="got the class Add"):
         check_laws(Add, items=st.integers())  # type: ignore[arg-type]  # the mistake
+    with pytest.raises(PlanError, match="Faults: dies_before must be at least 0, got -1"):
+        Faults(dies_before=-1)
+    with pytest.raises(PlanError, match="a tape is made of whole numbers, got 'a'"):
+        list(par_from_range(4).gather_async().run(runtime=SimRuntime("ab")))  # type: ignore[arg-type]  # the mistake
+    with pytest.raises(PlanError, match="most must be a whole number"):
+        simulate(par_from_range(4).gather_async(), most=1.5)  # type: ignore[arg-type]  # the mistake
+    with pytest.raises(PlanError, match="examples must be at least 1"):
+        explore(one_of_each.right_plan, one_of_each.one_of_each, examples=0)
     with pytest.raises(ValueError, match="there is no fault explodes; there are dies_before"):
         fault_profiles(["explodes"])
 

@@ -10,9 +10,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.laws.test_gather import Total, ledger_actor
-from tests.laws.world import Sample, samplers, sampling
-from tflow import ActorOp, LocalRuntime, Union, from_items, from_range, par_from_items, par_from_range
+from tests.laws.world import Sample, Sampler, samplers, sampling
+from tflow import (
+    Actor,
+    ActorOp,
+    Live,
+    LiveOp,
+    LocalRuntime,
+    Union,
+    create_actor,
+    from_items,
+    from_range,
+    par_from_items,
+    par_from_range,
+)
+from tflow.combinators import graph
 from tflow.runtime import chain
+from tflow.runtime.stats import OperatorStats
+from tflow.testing import SimRuntime, tapes
+from tflow.testing.strategies import PARALLEL, SEQUENTIAL, build
 
 
 class FakeClock(LocalRuntime):
@@ -45,6 +61,59 @@ def test_counts_are_exact_at_any_moment(length: int, stop: int) -> None:
         assert (stats["map(str)"].seen, stats["map(str)"].shown) == (passed, passed)
         assert (stats["batch(4)"].seen, stats["batch(4)"].shown) == (passed, shown)
         assert stats["batch(4)"].queued == (passed % 4 if shown == passed // 4 else 0)
+
+
+NOT_CUT_SHORT = [n for n in range(len(SEQUENTIAL) + len(PARALLEL)) if n not in (6, 9)]
+"""Pieces that consume their input to its end: not ``take``, not ``zip``."""
+
+
+@given(pieces=st.lists(st.sampled_from(NOT_CUT_SHORT), max_size=4), length=st.integers(0, 12), tape=tapes())
+def test_what_enters_an_operator_is_what_left_those_before_it(pieces: list[int], length: int, tape: list[int]) -> None:
+    plan = build(pieces, length)
+    with SimRuntime(tape) as sim:
+        run = plan.run(runtime=sim)
+        shown = len(list(run))
+    counted = dict(zip(graph.walk(plan.node), run.stats().operators, strict=True))
+    for node, stats in counted.items():
+        if node.inputs:
+            assert stats.seen == sum(counted[up].shown for up in node.inputs), stats
+        assert stats.queued == 0, stats
+    assert counted[plan.node].shown == shown
+
+
+def test_zip_counts_pairs_and_says_what_waits() -> None:
+    waiting: list[int] = []
+    plan = from_range(5).zip(par_from_range(3, shards=1).gather_async().tap(lambda x: waiting.append(zipped().queued)))
+    run = plan.run()
+
+    def zipped() -> OperatorStats:
+        return run.stats()["zip()"]
+
+    assert zipped().queued == 0
+    assert len(list(run)) == 3
+    assert waiting == [1, 1, 1], "the left side waits for the right"
+    assert (zipped().seen, zipped().shown, zipped().queued) == (7, 3, 0)
+
+
+class Scale(ActorOp[Sampler, int, int]):
+    def apply(self, actor: Sampler, item: int, /) -> int:
+        return item * actor.weights
+
+
+class Rescale(LiveOp[int, int]):
+    def __init__(self, learner: Actor[Sampler]) -> None:
+        self.learner = learner
+
+    def apply(self, live: Live, item: int, /) -> int:
+        live[self.learner].update(Sampler.set_weights, live[self.learner].advance())
+        return item
+
+
+def test_staleness_is_about_items_that_an_actor_made() -> None:
+    learner = create_actor(Sampler)
+    run = from_range(4).for_each(Rescale(learner)).call(learner, Scale()).run()
+    assert list(run) == [0, 2, 6, 12], "each call takes the latest along"
+    assert run.stats()["call"].staleness == {}
 
 
 def test_counts_of_actors_are_summed_over_shards() -> None:

@@ -82,6 +82,9 @@ class Call:
 class Runtime(ABC):
     """A session. Resources live until it is closed and are shared by all plans that name the same description."""
 
+    limits_time = True
+    """Actors work beside the driver, so one that takes too long can be noticed and ended."""
+
     def __init__(self) -> None:
         self.closed = False
         self.pools: dict[int, LivePool] = {}

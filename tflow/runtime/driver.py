@@ -67,7 +67,7 @@ class Driver(Site):
     def submit(self, call: Call, *, timeout_s: float | None = None) -> Call:
         self.books.issued += 1
         self.mailbox.in_flight[call] = None
-        if timeout_s is not None:
+        if timeout_s is not None and self.runtime.limits_time:
             call.timeout_s = timeout_s
             self.timed[call] = None
         self.runtime.dispatch(call)

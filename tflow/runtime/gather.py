@@ -168,7 +168,9 @@ class Gather(Cell):
     def close(self) -> None:
         if not self.closed:
             closing = super().close
-            for call in [call for link in self.links for call in link.calls if call.done]:
+            for bereft, call in [(link, call) for link in self.links for call in link.calls if call.done]:
+                if call.lost:
+                    self.bereaved(bereft)
                 self.failure = self.failure or call.error or (call.reply.error if isinstance(call.reply, Reply) else None)
             self.site.abandon([call for link in self.links for call in link.calls if not call.done])
             self.drop("stop", self.buffered())

@@ -26,6 +26,8 @@ class LocalRuntime(Runtime):
     [0, 2, 1, 3]
     """
 
+    limits_time = False
+
     def __init__(self) -> None:
         super().__init__()
         self.queue: deque[Call] = deque()

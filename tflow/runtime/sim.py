@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from typing import Literal, NamedTuple
 
-from tflow.errors import Deadlock, OperatorError
+from tflow.combinators import check
+from tflow.errors import Deadlock, OperatorError, PlanError
 from tflow.runtime.base import Call, Mailbox
 from tflow.runtime.border import Parcel, across
 from tflow.runtime.host import Host, Luggage, Reply, Request
@@ -26,6 +27,10 @@ Pause = Literal["look", "pass time"]
 NEVER = float("inf")
 TICK_S = 0.001
 """What every call takes."""
+
+
+FATES = ("dies_before", "dies_after", "raises", "hangs", "slow")
+"""What can become of a call besides an answer."""
 
 
 @dataclass(frozen=True)
@@ -51,14 +56,17 @@ class Faults:
     """The constructor raises when the actor is made again."""
     slow_s: float = 60.0
 
+    def __post_init__(self) -> None:
+        for kind in (*FATES, "refuses"):
+            check.whole("Faults", kind, getattr(self, kind), least=0)
+        check.positive("Faults", "slow_s", self.slow_s)
+
     def __repr__(self) -> str:
         given = {field.name: getattr(self, field.name) for field in fields(self) if getattr(self, field.name) != field.default}
         return f"Faults({', '.join(f'{name}={value}' for name, value in given.items())})"
 
 
 NO_FAULTS = Faults()
-FATES = ("dies_before", "dies_after", "raises", "hangs", "slow")
-"""What can become of a call besides an answer."""
 
 
 class SimulatedFault(Exception):
@@ -135,6 +143,8 @@ class SimRuntime(LocalRuntime):
        0.106s  par_from_range[1]         pull  answers
     """
 
+    limits_time = True
+
     def __init__(self, tape: Iterable[int] = (), faults: Faults = NO_FAULTS) -> None:
         super().__init__()
         self.tape = iter(tape)
@@ -159,7 +169,10 @@ class SimRuntime(LocalRuntime):
         """Read which of ``count`` things happens; where there is no choice, nothing is read."""
         if count == 1:
             return 0
-        self.choices.append(next(self.tape, 0) % count)
+        number = next(self.tape, 0)
+        if not isinstance(number, int):
+            raise PlanError(f"SimRuntime: a tape is made of whole numbers, got {number!r}.")
+        self.choices.append(number % count)
         return self.choices[-1]
 
     def note(

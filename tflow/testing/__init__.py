@@ -6,14 +6,14 @@ from tflow.extras import require
 
 require("hypothesis", extra="testing", feature="The tools of tflow.testing")
 
-from tflow.laws import LAWS, OPERATOR_LAWS, Law, LawBroken  # noqa: E402
-from tflow.runtime.sim import NO_FAULTS, Faults, SimRuntime  # noqa: E402
-from tflow.testing.history import History, simulate  # noqa: E402
-from tflow.testing.operators import check_laws  # noqa: E402
-from tflow.testing.schedules import Counterexample, explore, replay  # noqa: E402
-from tflow.testing.sources import Item  # noqa: E402
-from tflow.testing.strategies import Schedule, fault_profiles, plans, schedules, streams, tapes  # noqa: E402
-from tflow.testing.streams import check_combinator  # noqa: E402
+from tflow.laws import LAWS, OPERATOR_LAWS, Law, LawBroken
+from tflow.runtime.sim import NO_FAULTS, Faults, SimRuntime
+from tflow.testing.history import History, simulate
+from tflow.testing.operators import check_laws
+from tflow.testing.schedules import Counterexample, explore, replay
+from tflow.testing.sources import Item
+from tflow.testing.strategies import Schedule, fault_profiles, plans, schedules, streams, tapes
+from tflow.testing.streams import check_combinator
 
 __all__ = [
     "LAWS",

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Generic
 
+from tflow.combinators import check
 from tflow.combinators.runnable import Runnable
 from tflow.errors import TflowError
 from tflow.laws import BALANCE, CONSERVATION, ORDER
@@ -43,9 +44,9 @@ class History(Generic[T]):
     stats: RunStats
     tape: list[int]
     """The choices that were made; as a tape, they give this run again."""
-    faults: Faults = NO_FAULTS
-    seed: int = 0
-    sim: SimRuntime = field(default_factory=SimRuntime, repr=False)
+    faults: Faults
+    seed: int
+    sim: SimRuntime = field(repr=False)
 
     @property
     def script(self) -> str:
@@ -117,6 +118,7 @@ def simulate(
     >>> sorted(history.items), history.lost(), history.duplicated()
     ([0, 1, 2, 3], [], [])
     """
+    check.whole("simulate", "most", most, least=0)
     items: list[T] = []
     origins: list[Provenance] = []
     ledgers: list[Ledger] = []

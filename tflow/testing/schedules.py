@@ -16,6 +16,7 @@ from typing import cast
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from tflow.combinators import check as argument
 from tflow.combinators.runnable import Runnable
 from tflow.errors import PlanError
 from tflow.pytest_plugin import ENDING
@@ -86,6 +87,8 @@ def explore(
     >>> explore(plan, in_order).tape
     []
     """
+    argument.whole("explore", "examples", examples, least=1)
+    argument.whole("explore", "max_size", max_size, least=0)
     made = plan()  # once: a plan is a value
     found: list[tuple[Schedule, History[U], Exception]] = []
     tried = found_after = 0

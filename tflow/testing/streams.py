@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
+from tflow.combinators import check
 from tflow.errors import PlanError
 from tflow.laws import Law
 from tflow.testing.evidence import EVIDENCE
@@ -40,6 +41,7 @@ def check_combinator(
     for law in laws:
         if law.name not in EVIDENCE:
             raise PlanError(f"check_combinator: the law {law.name!r} is not about combinators; these are: {', '.join(EVIDENCE)}.")
+    check.whole("check_combinator", "inputs", inputs, least=1)
     subject = Subject(build, inputs, parallel, weights, bound, in_flight)
     tests = {}
     for law in laws:
