@@ -13,6 +13,7 @@ from tests.laws.world import RUNTIMES, items, over_runtimes, proves, results, sa
 from tflow import Deadlock, Iter, Sync, Union, from_items, from_range, par_from_items
 from tflow.combinators.nodes import Mode
 from tflow.laws import BOUNDEDNESS, COMPLETENESS, CONSERVATION, FAIRNESS, ORDER, PATIENCE
+from tflow.runtime import joints
 from tflow.runtime.joints import RoundRobin
 
 T = TypeVar("T")
