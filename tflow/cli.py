@@ -44,13 +44,12 @@ def replay(
 ) -> None:
     """Run a saved schedule again and print what happens."""
     from tflow.testing.history import LATEST
-    from tflow.testing.schedules import replay
+    from tflow.testing.schedules import Saved
 
     sys.path.insert(0, str(Path.cwd()))
+    saved = Saved.load(file)
     try:
-        typer.echo(replay(file))
-    except TflowError:
-        raise
+        typer.echo(saved.replay())
     except Exception as error:
         typer.echo("\n".join(map(str, LATEST)))
         typer.secho(f"{type(error).__name__}: {error}", fg=typer.colors.RED, err=True)

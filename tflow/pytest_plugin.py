@@ -64,5 +64,9 @@ class SavedSchedule(pytest.Item):
 
         replay(self.path)
 
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: object = None) -> str:
+        """What the check said; the schedule follows."""
+        return f"{excinfo.type.__name__}: {excinfo.value}"
+
     def reportinfo(self) -> tuple[Path, int | None, str]:
         return self.path, None, f"schedule {self.path.name}"

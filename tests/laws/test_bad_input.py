@@ -11,7 +11,6 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tests.laws.test_gather import Total, ledger_actor
 from tests.laws.world import RUNTIMES, over_runtimes, samplers, sampling
 from tflow import (
     Iter,
@@ -30,35 +29,15 @@ from tflow import (
     par_from_iterables,
     par_from_range,
 )
+from tflow.runtime.answers import DONE, WAITING
 from tflow.runtime.base import Mailbox
 from tflow.runtime.cell import Site
 from tflow.runtime.driver import Driver
 from tflow.runtime.host import Host
+from tflow.testing import SimRuntime, tapes
+from tflow.testing.strategies import PARALLEL, SEQUENTIAL, build
 
-Flow = Callable[[Iter[int], Callable[[int], int]], Iter[int]]
-
-# Every way from numbers to numbers, with a place where user code runs.
-PIECES: list[Flow] = [
-    lambda s, f: s.map(f),
-    lambda s, f: s.tap(f),
-    lambda s, f: s.filter(lambda x: f(x) % 5 != 0),
-    lambda s, f: s.flat_map(lambda x: [f(x)] * (x % 3)),
-    lambda s, f: s.batch(3).map(lambda b: [f(x) for x in b]).flatten(),
-    lambda s, f: s.scan(lambda total, x: (total + f(x)) % 97, 0),
-    lambda s, f: s.map(f).take(11),
-    lambda s, f: s.shuffle(4).map(f),
-    lambda s, f: s.zip(from_range(15).map(f)).map(lambda pair: pair[0] + pair[1]),
-    lambda s, f: Union(s, par_from_range(6, shards=3).par_map(f).gather_sync()),
-    lambda s, f: Union(s, par_from_range(6, shards=3).par_map(f).gather_async(in_flight=2, per_call=2)),
-    lambda s, f: Union(*(branch.map(f) for branch in s.split(3))),
-    lambda s, f: Union(*(branch.map(f) for branch in s.split(2, max_lag=2)), mode="async"),
-    lambda s, f: s.map(f).call(ledger_actor(), Total()),
-    lambda s, f: s.map(f).hand_off(ledger_actor(), Total(), mailbox=2),
-    lambda s, f: Union(s, par_from_items([1, 2, 3]).repartition(2).par_map(f).gather_async()),
-    lambda s, f: Union(s.map(f).drain(), par_from_items([4, 5]).gather_sync()),
-    lambda s, f: s.every(items=2).map(f),
-]
-pieces = st.lists(st.integers(0, len(PIECES) - 1), max_size=4)
+pieces = st.lists(st.integers(0, len(SEQUENTIAL) + len(PARALLEL) - 1), max_size=4)
 
 
 class Bomb:
@@ -73,13 +52,6 @@ class Bomb:
         if self.calls - 1 == self.at:
             raise ValueError("boom")
         return value
-
-
-def build(chosen: list[int], length: int, bomb: Bomb) -> Iter[int]:
-    stream: Iter[int] = from_range(length)
-    for piece in chosen:
-        stream = PIECES[piece](stream, bomb)
-    return stream
 
 
 @over_runtimes
@@ -127,8 +99,8 @@ def test_stopping_anywhere_leaves_clean_books(runtime: str, chosen: list[int], l
 def test_endless_sources_give_as_much_as_is_asked_for(runtime: str, chosen: list[int], count_: int) -> None:
     stream: Iter[int] = from_iterable(count)
     for piece in chosen:
-        if piece not in (2, 3, 6, 8, 16):  # those may end it or run dry
-            stream = PIECES[piece](stream, Bomb(None))
+        if piece not in (2, 3, 6, 9, 17):  # those may end it or run dry
+            stream = (*SEQUENTIAL, *PARALLEL)[piece](stream, Bomb(None))
     with RUNTIMES[runtime]() as session:
         assert len(list(stream.take(count_).run(runtime=session))) == count_
 
@@ -176,6 +148,16 @@ def test_all_state_is_in_attributes_so_cells_can_be_started_anew_at_any_time(cho
             except StopIteration:
                 break
     assert found == expected
+
+
+@given(chosen=pieces, length=st.integers(0, 12), tape=tapes())
+def test_after_the_end_comes_the_end_again(chosen: list[int], length: int, tape: list[int]) -> None:
+    with SimRuntime(tape) as session, build(chosen, length).run(runtime=session) as run:
+        sink, driver = run._started(), run._driver
+        while (answer := sink.poll()) is not DONE:
+            if answer is WAITING:
+                driver.collect()
+        assert [sink.poll(), sink.poll()] == [DONE, DONE]
 
 
 JUNK = st.sampled_from(

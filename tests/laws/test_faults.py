@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import pairwise
 
 import pytest
@@ -12,13 +13,17 @@ from tests.laws.test_gather import Total, ledger_actor
 from tests.laws.test_runs import Deal, Store
 from tests.laws.world import Learn, Sample, Sampler, per_shard, samplers, sampling, shard_counts
 from tflow import (
+    Actors,
     Deadlock,
     Iter,
+    Live,
+    LiveOp,
     LocalRuntime,
     NoHealthyShards,
     OperatorError,
     Shard,
     ShardFailed,
+    StatefulLiveOp,
     Union,
     create_actors,
     from_actors,
@@ -272,11 +277,138 @@ def test_an_error_is_not_hushed_up_because_enough_items_came_without_it() -> Non
     assert isinstance(history.error, OperatorError)
 
 
+def test_an_error_that_arrived_with_the_last_item_is_not_hushed_up() -> None:
+    def check(sample: Sample) -> Sample:
+        if sample.shard == 1:
+            raise ValueError("bad sample")
+        return sample
+
+    history = simulate(sampling(samplers(2)).par_map(check).gather_async().take(1), [0, 1])
+    assert [sample.shard for sample in history.items] == [0]
+    assert isinstance(history.error, OperatorError)
+
+
 def test_a_pause_is_not_held_against_the_next_life() -> None:
     plan = par_from_range(2, shards=1).gather_sync(timeout_s=0.5)
     history = simulate(plan, [1, 1, 1, 1], Faults(dies_before=1, refuses=3))
     assert history.items == [0, 1]
     assert history.happened("is ended") == 0
+
+
+@given(tape=tapes())
+def test_time_passes_even_if_a_driver_stream_is_always_ready(tape: list[int]) -> None:
+    busy = from_range(3, repeat=True).drain()
+    plan = Union(busy, par_from_range(2, shards=1).gather_async()).take(2)
+    assert simulate(plan, tape, Faults(dies_before=1, slow=1)).items == [0, 1]
+
+
+def test_a_gate_of_seconds_opens_without_any_actor() -> None:
+    assert simulate(from_range(3, repeat=True).every(seconds=0.01).take(1)).complete
+
+
+@given(tape=tapes(), in_flight=st.integers(1, 3))
+def test_an_actor_that_hangs_is_ended_once(tape: list[int], in_flight: int) -> None:
+    plan = par_from_range(4, shards=1).gather_async(in_flight=in_flight, timeout_s=1)
+    history = simulate(plan, tape, Faults(hangs=1))
+    assert history.happened("is ended") == history.happened("hangs")
+    assert sorted(history.items) == [0, 1, 2, 3]
+
+
+@dataclass(frozen=True)
+class Note(LiveOp[Sample, Sample]):
+    """Sends something to the actors that an item comes from."""
+
+    actors: Actors[Sampler]
+
+    def apply(self, live: Live, item: Sample, /) -> Sample:
+        live[self.actors].send(Sampler.set_weights, 1)
+        return item
+
+
+@given(tape=tapes())
+def test_a_call_is_not_late_while_a_message_is_before_it(tape: list[int]) -> None:
+    actors = samplers(1)
+    plan = sampling(actors).gather_async(timeout_s=30).for_each(Note(actors)).take(4)
+    history = simulate(plan, tape, Faults(slow=1, slow_s=20.0))
+    assert history.happened("is ended") == 0
+    messages = simulate(plan, [0, 1], Faults(slow=1))
+    assert messages.trace[1].call == "tell"
+    assert messages.happened("slow") == 1
+    assert messages.happened("is ended") == 0, "the message may take a minute, and the call starts after it"
+
+
+def test_a_message_that_hangs_ends_with_the_limit_of_its_actors() -> None:
+    actors = create_actors(Sampler, num=1, timeout_s=5.0)
+    plan = sampling(actors).gather_async(timeout_s=30).for_each(Note(actors)).take(3)
+    history = simulate(plan, [0, 1], Faults(hangs=1))
+    assert history.trace[1].call == "tell"
+    assert history.happened("is ended") == 1
+    assert len(history.items) == 3
+
+
+# --------------------------------------------------------------------------- operators over several lives
+
+
+@given(schedule=schedules(deaths), count=st.integers(0, 6))
+def test_par_take_counts_over_all_lives(schedule: Schedule, count: int) -> None:
+    plan = par_from_range(10, shards=1).par_take(count).gather_async(per_call=2)
+    assert simulate(plan, *schedule).items == list(range(count))
+
+
+@given(schedule=schedules(fault_profiles(("dies_before", "dies_after"))))
+def test_items_that_a_dead_actor_was_fed_are_dropped_by_name(schedule: Schedule) -> None:
+    for plan in (
+        par_from_range(6, shards=2).repartition(2).gather_async(),
+        from_range(6).hand_off(ledger_actor(), Total(), on_death="restart"),
+    ):
+        history = simulate(plan, *schedule)
+        assert history.error is None
+        assert len(history.items) + history.ledgers[-1].items.dropped.get("lost", 0) == 6
+        assert history.lost() == []
+
+
+class Weigh(StatefulLiveOp[Sample, Sample, list[int]]):
+    """Sends its state once, and goes on changing it: against the rules, but what was sent was sent."""
+
+    def __init__(self, actors: Actors[Sampler]) -> None:
+        self.actors = actors
+
+    def init(self) -> list[int]:
+        return [0]
+
+    def step(self, live: Live, state: list[int], item: Sample, /) -> tuple[list[int], Sample]:
+        state[0] += 1
+        if state[0] == 1:
+            live[self.actors].update(set_anything, state)
+        return state, item
+
+
+def set_anything(sampler: Sampler, weights: list[int]) -> None:
+    sampler.weights = weights[0]
+
+
+def test_state_is_what_it_was_when_it_was_sent() -> None:
+    actors = samplers(1)
+    plan = sampling(actors).gather_async().for_each(Weigh(actors)).take(6)
+    history = simulate(plan, [0, 0, 0, 1], Faults(dies_before=1))
+    assert history.happened("dies_before") == 1
+    assert [sample.weights for sample in history.items] == [0, 1, 1, 1, 1, 1]
+
+
+def test_user_code_that_raises_has_taken_its_weights_in_before() -> None:
+    actors = samplers(1)
+    learning = sampling(actors).gather_async().for_each(Learn(actors))
+    with SimRuntime([0, 1], Faults(raises=1)) as sim:
+        with pytest.raises(OperatorError):
+            list(learning.run(runtime=sim))
+        (sample,) = sampling(actors).gather_async().take(1).run(runtime=sim)
+    assert sample.weights == 1
+
+
+@given(tape=tapes())
+def test_a_call_behind_one_that_raised_is_an_ordinary_call(tape: list[int]) -> None:
+    history = simulate(par_from_range(8).gather_async(in_flight=2), tape, Faults(raises=1))
+    assert "KeyError" not in history.script
 
 
 # --------------------------------------------------------------------------- messages, questions, sessions

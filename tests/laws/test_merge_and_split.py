@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import TypeVar
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.laws.world import RUNTIMES, items, over_runtimes, proves, results, samplers, sampling
-from tflow import Deadlock, Iter, Sync, Union, from_items, from_range, par_from_items
+from tflow import Deadlock, Iter, Sync, Union, from_items, from_iterable, from_range, par_from_items
 from tflow.combinators.nodes import Mode
 from tflow.laws import BOUNDEDNESS, COMPLETENESS, CONSERVATION, FAIRNESS, ORDER, PATIENCE
 from tflow.runtime import joints
@@ -178,6 +179,36 @@ def test_round_robin_waits_for_an_async_union_that_waits(runtime: str, shares: t
     samples = Union(*(sampling(samplers(1)).gather_async().map(lambda sample: 0) for _ in range(2)), mode="async")
     stream = Union(samples, forever(1), weights=shares).take(turns)
     FAIRNESS.check(results(stream, runtime), shares)
+
+
+@pytest.mark.parametrize("lag", [1, 2, 3])
+def test_a_branch_is_as_far_ahead_as_it_may_be_and_no_further(lag: int) -> None:
+    pulled: list[int] = []
+    seen: list[int] = []
+    ahead: list[int] = []
+    fast, slow = from_range(40).tap(pulled.append).split(2, max_lag=lag)
+    watched = fast.tap(lambda _: ahead.append(len(pulled) - len(seen)))
+    list(Union(watched, slow.tap(seen.append), weights=(20, 1)).run())
+    assert max(ahead) == lag
+    assert pulled == seen
+
+
+def test_a_branch_that_leaves_closes_nothing_and_the_last_one_everything() -> None:
+    closed: list[str] = []
+
+    def numbers() -> Iterator[int]:
+        try:
+            yield from range(100)
+        finally:
+            closed.append("closed")
+
+    early, late = from_iterable(numbers).split(2, max_lag=5)
+    other = from_range(30).map(lambda x: (x, list(closed)))
+    found = list(Union(early.take(1), late.take(3), other).run())
+    assert [item for item in found if isinstance(item, int)] == [0, 0, 1, 2]
+    states = [item[1] for item in found if isinstance(item, tuple)]
+    assert states[0] == []
+    assert states[-1] == ["closed"], "as soon as nobody reads it any more"
 
 
 @over_runtimes

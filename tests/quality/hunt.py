@@ -51,8 +51,9 @@ def hunt(test: Callable[..., None], *, examples: int) -> Found | None:
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
     )
     test.hypothesis.inner_test = counting  # type: ignore[attr-defined]  # see above
+    test._hypothesis_internal_use_settings = bounded  # type: ignore[attr-defined]  # the test has settings of its own
     try:
-        bounded(test)(object())
+        test(object())
     except BaseException as error:
         return Found(first, size(smallest), error)
     finally:

@@ -24,6 +24,7 @@ JUDGES = (  # the quickest to notice come first
     ),
 )
 TIMEOUT_S = 60.0
+TOOLS = Path(sys.executable).parent
 
 # One mutant of each kind is enough: `+` for `-` says as much as `+` for `**`. `|` stands mostly in annotations, which do not run.
 LEFT_OUT = (
@@ -63,16 +64,28 @@ exclude-operators = [{left_out}]
     return config
 
 
+def again(module: str, folder: Path) -> None:
+    """Only what survived, if the module itself has not changed since."""
+    if (folder / module).read_text() != (ROOT / module).read_text():
+        sys.exit(f"{module} has changed since the last run; run all of it.")
+    session = (folder / "session.sqlite").read_bytes()
+    config = prepare(module, folder)
+    (folder / "session.sqlite").write_bytes(session)
+    with sqlite3.connect(folder / "session.sqlite") as results:
+        results.execute("delete from work_results where test_outcome = 'SURVIVED'")
+    execute(folder, [TOOLS / "cosmic-ray", "exec", config, "session.sqlite"])
+
+
 def run(module: str, folder: Path) -> None:
     config = prepare(module, folder)
+    execute(folder, [TOOLS / "cosmic-ray", "init", config, "session.sqlite"])
+    execute(folder, [TOOLS / "cr-filter-operators", "session.sqlite", config])
+    execute(folder, [TOOLS / "cosmic-ray", "exec", config, "session.sqlite"])
+
+
+def execute(folder: Path, command: list[str | Path]) -> None:
     environment = {**os.environ, "PYTHONPATH": str(folder), "HYPOTHESIS_PROFILE": "mutants", "PYTHONDONTWRITEBYTECODE": "1"}
-    tools = Path(sys.executable).parent
-    for command in (
-        [tools / "cosmic-ray", "init", config, "session.sqlite"],
-        [tools / "cr-filter-operators", "session.sqlite", config],
-        [tools / "cosmic-ray", "exec", config, "session.sqlite"],
-    ):
-        subprocess.run([str(part) for part in command], cwd=folder, env=environment, check=True)
+    subprocess.run([str(part) for part in command], cwd=folder, env=environment, check=True)
 
 
 def report(module: str, folder: Path) -> None:
@@ -93,9 +106,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("module", help="such as tflow/runtime/gather.py")
     parser.add_argument("--report", action="store_true", help="only report on the last run")
+    parser.add_argument("--again", action="store_true", help="try those that survived the last run with the tests of today")
     arguments = parser.parse_args()
     folder = ROOT / "build" / "mutants" / Path(arguments.module).stem
-    if not arguments.report:
+    if arguments.again:
+        again(arguments.module, folder)
+    elif not arguments.report:
         run(arguments.module, folder)
     report(arguments.module, folder)
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import count
 from threading import Lock
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import strategies as st
 
 from tests.quality.hunt import hunt
@@ -144,6 +146,51 @@ class RemembersIdentities(Stateful[tuple[int, ...], int, dict[int, int]]):
         return state, next(self.numbers)
 
 
+class CountsWithoutAState(Stateless[int, int]):
+    """Memory in an operator that says it has none."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def apply(self, item: int, /) -> int:
+        self.count += 1
+        return self.count
+
+
+class KeepsTensors(Stateful[torch.Tensor, float, torch.Tensor]):
+    def init(self) -> torch.Tensor:
+        return torch.zeros(1)
+
+    def step(self, state: torch.Tensor, item: torch.Tensor, /) -> tuple[torch.Tensor, float]:
+        return item, float(state.sum())
+
+
+@dataclass
+class Roll:
+    reward: float
+
+
+class KeepsRolls(Stateful[Roll, float, Roll]):
+    def init(self) -> Roll:
+        return Roll(0.0)
+
+    def step(self, state: Roll, item: Roll, /) -> tuple[Roll, float]:
+        return item, state.reward
+
+
+class ShowsItsBuffer(ActorOp["Buffer", float, np.ndarray]):
+    """Several items of one call are one array."""
+
+    def apply(self, actor: Buffer, item: float, /) -> np.ndarray:
+        actor.values += item
+        return actor.values
+
+
+class Buffer:
+    def __init__(self, shard: Shard) -> None:
+        self.values = np.zeros(1)
+
+
 class ChangesWithTheCall(ActorOp[list[int], int, int]):
     """Uses its actor as memory and forgets that the actor is shared and starts anew: not the same the second time."""
 
@@ -176,6 +223,10 @@ PLANTED: dict[str, tuple[Callable[[], object], st.SearchStrategy[object], dict[s
     "travel": (HoldsALock, numbers, {}),
     "travel, of arrays": (WritesIntoItsInput, arrays, {}),
     "chunking": (RemembersIdentities, st.tuples(numbers), {}),
+    "chunking, of buffers": (ShowsItsBuffer, st.just(1.0), {"actor": Buffer}),
+    "resumption, without a state": (CountsWithoutAState, numbers, {}),
+    "release, of tensors": (KeepsTensors, st.builds(torch.ones, st.integers(1, 2)), {}),
+    "release, of objects": (KeepsRolls, st.builds(Roll, st.just(1.0)), {}),
     "repeatability, beside an actor": (ChangesWithTheCall, numbers, {"actor": an_empty_list}),
 }
 """By the law that each breaks."""

@@ -3,22 +3,42 @@
 from __future__ import annotations
 
 import json
+import random
 import subprocess
 import sys
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import strategies as st
 
 from examples import one_of_each
 from tests.laws.world import Learn, samplers, sampling
-from tflow import Actors, Iter, Live, LiveOp, PlanError, Stateful, Stateless, Union, par_from_range
-from tflow.laws import CANDOUR, FAIRNESS, LAWS, OPERATOR_LAWS, ORDER, LawBroken
+from tflow import (
+    Actors,
+    Iter,
+    Live,
+    LiveOp,
+    PlanError,
+    Shard,
+    Stateful,
+    StatefulActorOp,
+    Stateless,
+    Union,
+    par_from_range,
+    testing,
+)
+from tflow.laws import CANDOUR, CONSERVATION, FAIRNESS, FRESHNESS, LAWS, LAZINESS, OPERATOR_LAWS, ORDER, LawBroken
 from tflow.runtime.sim import NO_FAULTS
 from tflow.testing import (
     Counterexample,
     Faults,
+    History,
     SimRuntime,
     check_combinator,
     check_laws,
@@ -124,9 +144,9 @@ def test_a_saved_schedule_is_data(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"plan": "examples.one_of_each:gone"}, "There is no 'examples.one_of_each:gone' any more"),
-        ({"plan": "no_such_module:plan"}, "There is no 'no_such_module:plan' any more"),
-        ({"plan": "examples.one_of_each:__doc__"}, "expected a function"),
+        ({"plan": "examples.one_of_each:gone"}, "'examples.one_of_each:gone' cannot be found"),
+        ({"plan": "no_such_module:plan"}, "'no_such_module:plan' cannot be found"),
+        ({"plan": "examples.one_of_each:__doc__"}, "cannot be found. Plan and check"),
         ({"plan": "builtins:dict"}, "makes a dict; expected a stream or a plan"),
         ({"tape": "x"}, "is not a saved schedule"),
         ({"faults": {"explodes": 1}}, "is not a saved schedule"),
@@ -159,8 +179,17 @@ def test_the_command_replays_a_schedule_and_stops_in_the_debugger(tmp_path: Path
     passed = tflow("replay", path)
     assert passed.returncode == 0, passed.stderr
     assert "The check holds." in passed.stdout
+    path.write_text(path.read_text().replace(CHECK, "tests.unit.test_kit:raises_one_of_ours"))
+    ours = tflow("replay", path)
+    assert ours.returncode == 1
+    assert "PlanError: ours" in ours.stderr
+    assert "Worker[0]  pull  answers" in ours.stdout
     path.write_text("{}")
     assert tflow("replay", path).returncode == 2
+
+
+def raises_one_of_ours(history: History[object]) -> None:
+    raise PlanError("ours")
 
 
 # --------------------------------------------------------------------------- using it wrongly
@@ -179,6 +208,27 @@ def test_mistakes_are_sentences() -> None:
         simulate(par_from_range(4).gather_async(), most=1.5)  # type: ignore[arg-type]  # the mistake
     with pytest.raises(PlanError, match="examples must be at least 1"):
         explore(one_of_each.right_plan, one_of_each.one_of_each, examples=0)
+    wrong: Any = testing  # Any: so that it can be called wrongly
+    mistakes: tuple[tuple[Callable[[], object], str], ...] = (
+        (lambda: wrong.simulate(par_from_range, []), "plan must be a stream or a plan"),
+        (lambda: wrong.simulate(par_from_range(4).gather_async(), Faults()), "faults are the next argument"),
+        (lambda: wrong.simulate(par_from_range(4).gather_async(), [], {}), "faults must be Faults"),
+        (lambda: wrong.simulate(par_from_range(4).gather_async(), "ab"), "a tape is made of whole numbers"),
+        (
+            lambda: wrong.simulate(par_from_range(4).gather_async()).happened("explodes"),
+            "there is no 'explodes'; there are dies_before",
+        ),
+        (lambda: wrong.explore(one_of_each.right_plan(), one_of_each.one_of_each), "expected a function"),
+        (lambda: wrong.check_laws(abs, items=st.integers()), "expected an operator, .* got <built-in function abs>.$"),
+        (lambda: wrong.check_combinator(lambda s: s, laws=[]), "say which laws"),
+        (lambda: wrong.check_combinator(lambda s: s, laws=["order"]), "every law must be a law of tflow.laws"),
+        (lambda: wrong.check_combinator(lambda s: s, laws=[FRESHNESS]), "is about actors; say parallel=True"),
+        (lambda: wrong.check_combinator(lambda s: s, laws=[FAIRNESS], parallel=True), "is about driver streams"),
+        (lambda: wrong.check_combinator(lambda a, b: a, laws=[FAIRNESS], inputs=2, weights=[1]), "2 inputs and 1 weights"),
+    )
+    for mistake, sentence in mistakes:
+        with pytest.raises(PlanError, match=sentence):
+            mistake()
     with pytest.raises(ValueError, match="there is no fault explodes; there are dies_before"):
         fault_profiles(["explodes"])
 
@@ -190,6 +240,38 @@ def test_a_plan_that_cannot_be_made_is_not_a_counterexample() -> None:
 
     with pytest.raises(PlanError, match="consumed twice"):
         explore(wrong, lambda history: None)
+
+
+def test_a_combinator_that_dries_up_or_makes_something_else_is_told_so() -> None:
+    for build, law, sentence in (
+        (lambda s: s.filter(lambda item: item.number < 3), LAZINESS, "it shows 3 items and then no more"),
+        (lambda s: s.take(3), LAZINESS, "it shows 3 items and then no more"),
+        (lambda s: s.batch(2), CONSERVATION, "pass on their items as they are; it shows"),
+        (lambda s: s.batch(2), ORDER, "pass on their items as they are; it shows"),
+    ):
+        with pytest.raises(AssertionError, match=sentence):
+            getattr(check_combinator(build, laws=[law])(), f"test_{law.name}")()
+
+
+def test_a_plan_with_a_memory_is_no_counterexample() -> None:
+    seen: list[int] = []
+
+    def plan() -> Iter[int]:
+        return par_from_range(3).gather_async().tap(seen.append)
+
+    def fails_the_second_time(history: History[int]) -> None:
+        assert len(seen) != 6
+
+    with pytest.raises(PlanError, match="remembers something between runs"):
+        explore(plan, fails_the_second_time)
+
+
+def test_a_check_that_returns_false_has_failed() -> None:
+    found = explore(lambda: par_from_range(4).gather_async(), lambda history: history.items == sorted(history.items))
+    assert found is not None
+    assert "returned False" in found.error
+    with pytest.raises(PlanError, match="cannot be found"):
+        found.save("nowhere")
 
 
 class Add(Stateless[int, int]):
@@ -221,11 +303,99 @@ def names(tests: type) -> set[str]:
 
 def test_which_laws_apply_depends_on_the_kind_of_operator() -> None:
     everything = {law.name for law in OPERATOR_LAWS}
-    assert names(check_laws(Add(), items=st.integers())) == everything - {"resumption"}
+    assert names(check_laws(Add(), items=st.integers())) == everything
     assert names(check_laws(Window(), items=st.integers())) == everything - {"release"}
     live = check_laws(Announce(samplers(1)), items=st.integers(), like=lambda items: [])
-    assert names(live) == (everything - {"resumption", "chunking"}) | {"likeness"}
+    assert names(live) == (everything - {"chunking"}) | {"likeness"}
     assert vars(live)["test_purity"].__doc__ == LAWS["purity"].says
+
+
+class Roll(NamedTuple):
+    reward: np.ndarray
+
+
+@dataclass
+class Fragment:
+    reward: float
+
+
+class Slotted:
+    __slots__ = ("value",)
+
+    def __init__(self, value: int) -> None:
+        self.value = value
+
+
+class Stacks(Stateless[np.ndarray, "deque[np.ndarray]"]):
+    def apply(self, item: np.ndarray, /) -> deque[np.ndarray]:
+        return deque([item * 1, item * 2])
+
+
+class MakesRolls(Stateless[np.ndarray, Roll]):
+    def apply(self, item: np.ndarray, /) -> Roll:
+        return Roll(item / (item.sum() - item.sum()) if item.size > 2 else item * 2)
+
+
+class MakesFragments(Stateless[float, Fragment]):
+    def apply(self, item: float, /) -> Fragment:
+        return Fragment(float("nan") if item < 0 else item)
+
+
+class Slots(Stateless[int, Slotted]):
+    def apply(self, item: int, /) -> Slotted:
+        return Slotted(item)
+
+
+class Measures(Stateless[np.ndarray, int]):
+    def apply(self, item: np.ndarray, /) -> int:
+        return int(np.asarray(item).size)
+
+
+class AccumulatesInPlace(Stateful[np.ndarray, float, np.ndarray]):
+    def init(self) -> np.ndarray:
+        return np.zeros(2)
+
+    def step(self, state: np.ndarray, item: np.ndarray, /) -> tuple[np.ndarray, float]:
+        state += item.sum()
+        return state, float(state.sum())
+
+
+class Noisy:
+    def __init__(self, shard: Shard) -> None:
+        self.dice = random.Random(shard.seed)
+
+
+class AddsNoise(StatefulActorOp[Noisy, int, float, int]):
+    def init(self) -> int:
+        return 0
+
+    def step(self, actor: Noisy, state: int, item: int, /) -> tuple[int, float]:
+        return state + 1, item + actor.dice.random()
+
+
+class Doubles(Stateless[torch.Tensor, torch.Tensor]):
+    def apply(self, item: torch.Tensor, /) -> torch.Tensor:
+        return item * 2
+
+
+arrays = st.lists(st.floats(-2, 2), min_size=1, max_size=3).map(np.array)
+tensors = st.lists(st.floats(-2, 2, width=32), min_size=1, max_size=3).map(torch.tensor)
+RIGHT_ONES: dict[str, type] = {
+    "deque": check_laws(Stacks(), items=arrays),
+    "named tuple": check_laws(MakesRolls(), items=st.just(np.ones(2))),
+    "dataclass and NaN": check_laws(MakesFragments(), items=st.floats(-1, 1)),
+    "slots": check_laws(Slots(), items=st.integers()),
+    "numpy": check_laws(Measures(), items=arrays),
+    "state in place": check_laws(AccumulatesInPlace(), items=arrays),
+    "seeded actor": check_laws(AddsNoise(), items=st.integers(), actor=Noisy),
+    "torch": check_laws(Doubles(), items=tensors),
+}
+
+
+@pytest.mark.parametrize("kind", RIGHT_ONES)
+def test_right_operators_on_values_of_many_kinds_raise_no_alarm(kind: str) -> None:
+    for name in names(RIGHT_ONES[kind]):
+        vars(RIGHT_ONES[kind])[f"test_{name}"](object())
 
 
 def test_the_laws_of_operators_with_memory_and_live_ones_hold() -> None:

@@ -153,6 +153,20 @@ def test_a_script_is_short_and_tells_who_did_what() -> None:
     ]
 
 
+class Opaque:
+    pass
+
+
+def test_a_script_shows_what_was_sent_on_one_line_each() -> None:
+    changed = simulate(par_from_items([[1, 2], [3]], shards=1).gather_async().map(lambda values: values.pop()))
+    assert "answers [1, 2]" in changed.script
+    assert "answers [3]" in changed.script
+    arrays = simulate(par_from_items([np.zeros((2, 2))], shards=1).gather_async())
+    assert len(arrays.script.splitlines()) == len(arrays.trace)
+    opaque = par_from_items([Opaque()], shards=1).gather_async()
+    assert simulate(opaque).script == simulate(opaque).script
+
+
 @pytest.mark.parametrize("seconds", [1.0, 3600.0, 1e9])
 def test_an_hour_costs_no_more_events_than_a_second(seconds: float) -> None:
     plan = par_from_range(2, shards=1).gather_sync(timeout_s=seconds)

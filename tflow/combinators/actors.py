@@ -25,6 +25,8 @@ class Actors(Generic[W_co]):
     name: str
     mailbox: int = 4
     """How many events may wait at one actor before their sender has to."""
+    timeout_s: float | None = None
+    """How long an event may take before the actor counts as hung."""
 
     def __post_init__(self) -> None:
         where = type(self).__name__
@@ -32,6 +34,8 @@ class Actors(Generic[W_co]):
         check.called_with(where, self.make, "one argument, the Shard")
         check.whole(where, "num", self.num, least=1, most=check.MOST_ACTORS)
         check.whole(where, "mailbox", self.mailbox, least=1)
+        if self.timeout_s is not None:
+            check.positive(where, "timeout_s", self.timeout_s)
         check.instance(where, "name", self.name, str, "a string")
 
     def __repr__(self) -> str:
@@ -56,8 +60,12 @@ class Actor(Actors[W_co]):
 
 
 @obeys(STILLNESS)
-def create_actors(make: Callable[[Shard], W], *, num: int = 2, name: str | None = None, mailbox: int = 4) -> Actors[W]:
+def create_actors(
+    make: Callable[[Shard], W], *, num: int = 2, name: str | None = None, mailbox: int = 4, timeout_s: float | None = None
+) -> Actors[W]:
     """Describe ``num`` actors made by ``make(shard)``; ``shard`` tells each its index and its seed.
+
+    Up to ``mailbox`` events wait at each; one that takes an event longer than ``timeout_s`` is made again.
 
     Law: describing creates nothing; two equal descriptions are two sets of actors.
 
@@ -74,16 +82,18 @@ def create_actors(make: Callable[[Shard], W], *, num: int = 2, name: str | None 
     >>> list(from_actors(counters, Counter.next).gather_sync().take(4).run())
     [1, 11, 2, 12]
     """
-    return Actors(make, num, _name(name, make), mailbox)
+    return Actors(make, num, _name(name, make), mailbox, timeout_s)
 
 
 @obeys(STILLNESS)
-def create_actor(make: Callable[[Shard], W], *, name: str | None = None, mailbox: int = 4) -> Actor[W]:
+def create_actor(
+    make: Callable[[Shard], W], *, name: str | None = None, mailbox: int = 4, timeout_s: float | None = None
+) -> Actor[W]:
     """Describe one actor, for ``call`` and ``hand_off``.
 
     Law: describing creates nothing; two equal descriptions are two actors.
     """
-    return Actor(make, 1, _name(name, make), mailbox)
+    return Actor(make, 1, _name(name, make), mailbox, timeout_s)
 
 
 def _name(given: str | None, make: object) -> str:

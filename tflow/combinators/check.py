@@ -68,7 +68,7 @@ def operator(where: str, value: object) -> AnyOp:
     if isinstance(value, type) and issubclass(value, Op):
         raise PlanError(f"{where}: got the class {name}; pass a value of it, {name}(...).")
     if not isinstance(value, Op):
-        hint = f" Plain functions go to {where.replace('for_each', 'map')}()." if callable(value) else ""
+        hint = f" Plain functions go to {where.replace('for_each', 'map')}()." if callable(value) and "for_each" in where else ""
         raise PlanError(f"{where}: expected an operator, a value of a class that derives from Op, got {value!r}.{hint}")
     if not isinstance(value, KINDS):
         kinds = ", ".join(kind.__name__ for kind in KINDS)

@@ -127,6 +127,10 @@ class Runtime(ABC):
     def now(self) -> float:
         """Seconds on the runtime's clock."""
 
+    def hold(self, value: object) -> object:
+        """A value that will be sent to actors, perhaps more than once: as it is now, where that can be had."""
+        return value
+
     # ------------------------------------------------------------------- what all runtimes share: actors
 
     def pool(self, actors: Actors[object], seed: int) -> LivePool:
@@ -176,11 +180,13 @@ class Runtime(ABC):
             call.incarnation = shard.incarnation
             if call.timeout_s is not None:
                 call.sent_at = self.now()
+            shard.under_way[call] = None
             self.submit(call)
 
     def answered(self, call: Call) -> None:
         """A run has seen that a call is finished."""
         shard = call.shard
+        shard.under_way.pop(call, None)
         if not call.lost:
             shard.deaths = 0
             shard.heard_at = self.now()

@@ -208,7 +208,7 @@ class Take(Cell):
     node: nodes.Take
 
     def answers(self) -> Iterator[Answer]:
-        poll, count = self.ups[0].poll, self.node.count
+        poll, count = self.ups[0].poll, self.node.count - self.site.resume.get(self.node.position, 0)
         while self.shown < count:
             answer = poll()
             if type(answer) is tuple:

@@ -97,7 +97,7 @@ class Driver(Site):
         """Do what is due: end actors that hang, make dead ones again. Returns how long to wait for the next of these."""
         now = self.runtime.now()
         for call in list(self.timed):
-            if deadline(call) <= now and call.incarnation == call.shard.incarnation and call.shard.handle is not None:
+            if deadline(call) <= now:
                 self.runtime.kill(call.shard.handle)
         self.runtime.revive()
         alarm = min([self.runtime.next_revival(), *map(deadline, self.timed)])
@@ -115,6 +115,7 @@ class Driver(Site):
         for call in unwanted:
             del self.mailbox.in_flight[call]
             self.timed.pop(call, None)
+            call.shard.under_way.pop(call, None)
             if call in call.shard.waiting:
                 call.shard.waiting.remove(call)
         self.books.abandoned += len(unwanted)
@@ -130,7 +131,7 @@ class Driver(Site):
 
 
 def deadline(call: Call) -> float:
-    """When the actor counts as hung if it has not answered; never, as long as the call waits for the actor's next life."""
-    if call.timeout_s is None or call.incarnation < 0:
+    """When the actor counts as hung if it has not answered; never, as long as the call waits for others or for a new life."""
+    if call.timeout_s is None or next(iter(call.shard.under_way), None) is not call:
         return float("inf")
     return max(call.sent_at, call.shard.heard_at) + call.timeout_s

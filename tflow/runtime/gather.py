@@ -109,6 +109,7 @@ class Gather(Cell):
             self.ready.append(link)
         if call.lost:
             self.bereaved(link)
+            self.count_lost(call)
             return
         if call.error is not None:
             self.failure = self.failure or call.error
@@ -132,6 +133,13 @@ class Gather(Cell):
                 self.failure = self.failure or NoHealthyShards(f"{self.node.label}: all shards died. {last}")
         elif policy == "raise" or shard.given_up:
             self.failure = self.failure or shard.failure(f"died under {self.node.label}")
+
+    def count_lost(self, call: Call) -> None:
+        """Items that a dead actor was fed are lost with it."""
+        request = call.args[0]
+        assert isinstance(request, Request)
+        self.site.books.received += len(request.feed)
+        self.drop("lost", len(request.feed))
 
     def deliver(self) -> Ready:
         """Hand over the next item and note how old it is."""
@@ -171,6 +179,7 @@ class Gather(Cell):
             for bereft, call in [(link, call) for link in self.links for call in link.calls if call.done]:
                 if call.lost:
                     self.bereaved(bereft)
+                    self.count_lost(call)
                 self.failure = self.failure or call.error or (call.reply.error if isinstance(call.reply, Reply) else None)
             self.site.abandon([call for link in self.links for call in link.calls if not call.done])
             self.drop("stop", self.buffered())

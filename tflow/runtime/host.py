@@ -138,6 +138,11 @@ class Host:
         readings = {node.position: reading for each in site.cells for node, reading in each.readings()}
         return Reply(items, origins, unused, ended, error, 0 if inboxes else steps_of(items), readings)
 
+    def arrive(self, luggage: Luggage) -> Reply:
+        """Nothing but the state."""
+        self.take(luggage.state)
+        return NOTHING
+
     def tell(self, luggage: Luggage, method: Callable[..., object], value: object) -> Reply:
         """An event: one call of a method for its effect."""
         self.take(luggage.state)

@@ -26,7 +26,8 @@ class Items(NamedTuple):
     delivered: int
     buffered: int
     dropped: Mapping[str, int]
-    """By reason: ``stale``, ``overflow``, ``stop``, ``failed``."""
+    """By reason: ``stale`` (older than ``max_staleness``), ``overflow`` (``drop_oldest``), ``stop`` (the run ended),
+    ``failed`` (of a round that failed), ``ended`` (fed to a shard that had ended), ``lost`` (fed to an actor that died)."""
 
 
 class Ledger(NamedTuple):

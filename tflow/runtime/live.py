@@ -12,7 +12,7 @@ from tflow.combinators.actors import Actors
 from tflow.combinators.validate import actors_of
 from tflow.errors import PlanError
 from tflow.runtime.answers import WAITING, Answer, Ready
-from tflow.runtime.base import Call
+from tflow.runtime.base import Call, Runtime
 from tflow.runtime.cell import Cell, Site, runs
 from tflow.runtime.chain import first_state, own_copy
 from tflow.runtime.driver import Driver
@@ -25,9 +25,10 @@ Event = tuple[LiveShard, Callable[..., object], object]
 class LiveHandles(Generic[W]):
     """The live actors of one description, in the hands of an operator."""
 
-    def __init__(self, pool: LivePool, outbox: deque[Event]) -> None:
+    def __init__(self, pool: LivePool, outbox: deque[Event], runtime: Runtime) -> None:
         self.pool = pool
         self.outbox = outbox
+        self.runtime = runtime
 
     def __len__(self) -> int:
         return len(self.pool.shards)
@@ -50,7 +51,7 @@ class LiveHandles(Generic[W]):
         policy: str = "default",
     ) -> None:
         check.function("update", method)
-        version = self.version(policy)
+        version, value = self.version(policy), cast("V", self.runtime.hold(value))
         for shard in range(len(self)) if shards is None else shards:
             self._shard("update", shard).put_state(method, value, policy, version)
 
@@ -75,7 +76,7 @@ class LiveView:
         self.provenance: Provenance = NOWHERE
         self.outbox: deque[Event] = deque()
         self.handles: dict[int, LiveHandles[object]] = {
-            id(actors): LiveHandles(driver.live(actors), self.outbox) for actors in actors_of(op)
+            id(actors): LiveHandles(driver.live(actors), self.outbox, driver.runtime) for actors in actors_of(op)
         }
 
     def __getitem__(self, actors: Actors[W], /) -> LiveHandles[W]:
@@ -146,7 +147,7 @@ class Live(Cell):
                 return False
             outbox.popleft()
             events[shard] = events.get(shard, 0) + 1
-            self.site.issue(shard, "tell", (method, value), self)
+            self.site.issue(shard, "tell", (method, value), self, timeout_s=shard.pool.actors.timeout_s)
         return True
 
     def arrived(self, call: Call) -> None:

@@ -43,6 +43,8 @@ class LiveShard:
         """When it last answered."""
         self.waiting: deque[Call] = deque()
         """Calls for its next life."""
+        self.under_way: dict[Call, None] = {}
+        """Calls that it has, oldest first."""
         self.state: State = {}
         """Waits for the next call, which takes it along. The latest per policy and method wins."""
         self.sent: State = {}
@@ -78,6 +80,7 @@ class LiveShard:
     def bury(self, why: str, now: float) -> None:
         """It is dead: prepare its next life."""
         self.handle = None
+        self.under_way.clear()
         self.incarnation += 1
         self.state = dict(self.sent)
         self.mourn(why, now)

@@ -10,6 +10,7 @@ hangs for an hour costs nothing. Whatever crosses the border of an actor is copi
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from typing import Literal, NamedTuple
@@ -17,7 +18,7 @@ from typing import Literal, NamedTuple
 from tflow.combinators import check
 from tflow.errors import Deadlock, OperatorError, PlanError
 from tflow.runtime.base import Call, Mailbox
-from tflow.runtime.border import Parcel, across
+from tflow.runtime.border import Parcel, across, is_frozen
 from tflow.runtime.host import Host, Luggage, Reply, Request
 from tflow.runtime.local import LocalRuntime
 from tflow.types import Shard, Source
@@ -27,6 +28,8 @@ Pause = Literal["look", "pass time"]
 NEVER = float("inf")
 TICK_S = 0.001
 """What every call takes."""
+READING_S = 1e-6
+"""What a look at the clock takes, so that a driver that does nothing but wait for a time to come sees it come."""
 
 
 FATES = ("dies_before", "dies_after", "raises", "hangs", "slow")
@@ -81,7 +84,7 @@ class Moment(NamedTuple):
     """The shard; empty for the passing of time."""
     life: int
     what: str
-    """``answers``, one of the faults, ``starts``, ``refuses to start``, ``is ended``, ``time passes``."""
+    """``answers``, one of the faults, ``starts``, ``is ended``, ``time passes``."""
     call: str = ""
     """What the call was about."""
     items: tuple[object, ...] = ()
@@ -100,6 +103,7 @@ class Moment(NamedTuple):
 
 
 SENTENCES = {
+    "refuses": "refuses to start",
     "dies_before": "dies before it runs this",
     "dies_after": "runs this, then dies before it can answer",
     "raises": "raises",
@@ -111,7 +115,18 @@ SENTENCES = {
 def short(value: object) -> str:
     """A value on one short line."""
     text = f"{type(value).__name__}: {value}" if isinstance(value, BaseException) else repr(value)
+    text = re.sub(r" at 0x[0-9a-f]+", "", " ".join(text.split()))
     return text if len(text) <= 100 else f"{text[:97]}..."
+
+
+class Told:
+    """What a value looked like when it was sent: it may have changed since."""
+
+    def __init__(self, value: object) -> None:
+        self.text = short(value)
+
+    def __repr__(self) -> str:
+        return self.text
 
 
 class SimHost(Host):
@@ -178,11 +193,13 @@ class SimRuntime(LocalRuntime):
     def note(
         self, host: SimHost, what: str, call: str = "", items: tuple[object, ...] = (), made: tuple[Source, ...] = ()
     ) -> None:
-        self.trace.append(Moment(self.clock, host.place, host.shard.incarnation, what, call, items, made))
+        told = tuple(item if is_frozen(item) else Told(item) for item in items)
+        self.trace.append(Moment(self.clock, host.place, host.shard.incarnation, what, call, told, made))
 
     # ------------------------------------------------------------------- time and choice
 
     def now(self) -> float:
+        self.clock += READING_S
         return self.clock
 
     def wait(self, mailbox: Mailbox, *, timeout: float | None = None) -> None:
@@ -192,6 +209,8 @@ class SimRuntime(LocalRuntime):
             if mailbox.finished:
                 moves.insert(0, "look")
             elif timeout == 0:
+                if self.next_ring() < NEVER:
+                    moves.append("pass time")
                 moves.append("look")
             elif (self.late and self.next_answer() <= alarm) or (not moves and alarm < NEVER):
                 moves.append("pass time")  # while an actor could move, not so far that it would seem to hang
@@ -201,7 +220,7 @@ class SimRuntime(LocalRuntime):
             if move == "look":
                 return
             if move == "pass time":
-                self.pass_time(alarm)
+                self.pass_time(self.next_ring() if timeout == 0 else alarm)
             else:
                 self.move(move)
             if self.clock >= alarm:
@@ -222,9 +241,13 @@ class SimRuntime(LocalRuntime):
         """When the next actor that is slow will answer."""
         return min((host.back_at for host in self.late), default=NEVER)
 
+    def next_ring(self) -> float:
+        """When time alone changes something: a late answer, a new life."""
+        return min(self.next_answer(), self.next_revival())
+
     def pass_time(self, alarm: float) -> None:
         """Until the next thing happens: a late answer, or the driver's alarm."""
-        self.clock = min(alarm, self.next_answer())
+        self.clock = max(self.clock, min(alarm, self.next_answer()))
         self.trace.append(Moment(self.clock, "", 0, "time passes"))
         for host in [host for host in self.late if host.back_at <= self.clock]:
             self.late.remove(host)
@@ -237,7 +260,10 @@ class SimRuntime(LocalRuntime):
         if not hung:
             places = ", ".join(sorted({call.shard.place for call in self.queue}))
             return f"A run that an operator started inside an actor waits for that actor itself: {places}."
-        return f"{', '.join(hung)} will never answer. Give the gather timeout_s=, so that an actor that hangs is made again."
+        return (
+            f"{', '.join(hung)} will never answer. Give the gather timeout_s=, or, if it is a message that hangs, the actors, so "
+            "that an actor that hangs is made again."
+        )
 
     def hanging(self) -> set[str]:
         shards = [shard for pool in self.pools.values() for shard in pool.shards]
@@ -257,6 +283,7 @@ class SimRuntime(LocalRuntime):
             self.attempt(call)
             self.answer(host, call)
         elif fate == "raises":
+            self.attempt(without_work(call))
             cause = SimulatedFault("the schedule says so")
             call.error = OperatorError("An operator or environment", item=0, cause=cause, shard=host.place)
             call.finish()
@@ -306,10 +333,13 @@ class SimRuntime(LocalRuntime):
 
     # ------------------------------------------------------------------- the border of an actor
 
+    def hold(self, value: object) -> object:
+        return across(value)
+
     def spawn(self, make: Callable[[Shard], object], shard: Shard) -> SimHost:
         if shard.incarnation and self.left["refuses"] and self.choose(2):
             self.left["refuses"] -= 1
-            self.trace.append(Moment(self.clock, f"{shard.actors}[{shard.index}]", shard.incarnation, "refuses to start"))
+            self.trace.append(Moment(self.clock, f"{shard.actors}[{shard.index}]", shard.incarnation, "refuses"))
             raise SimulatedFault("the schedule says so")
         if id(make) not in self.parcels:
             self.parcels[id(make)] = Parcel(make)
@@ -334,8 +364,22 @@ class SimRuntime(LocalRuntime):
 
     def kill(self, handle: object) -> None:
         assert isinstance(handle, SimHost)
+        if handle.gone:
+            return
         self.note(handle, "is ended")
         self.die(handle, "it took too long to answer and was ended")
+
+
+def without_work(call: Call) -> Call:
+    """The call up to where user code would raise: state is taken in and the program is installed."""
+    request = call.args[0]
+    before = Call(call.shard, call.method, call.args, call.mailbox, call.owner)
+    if isinstance(request, Request):
+        before.args = (request._replace(most=0, feed=()),)
+    else:
+        before.method, before.args = "arrive", ()
+    before.luggage = call.luggage
+    return before
 
 
 def host_of(call: Call) -> SimHost:

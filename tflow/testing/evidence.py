@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tflow.combinators.create import from_actors
@@ -28,7 +28,7 @@ from tflow.laws import (
     SURVIVAL,
 )
 from tflow.runtime.sim import NO_FAULTS, SimRuntime
-from tflow.testing.history import simulate
+from tflow.testing.history import History, simulate
 from tflow.testing.sources import Announce, Item, Maker, Subject, everything, makers, numbered
 from tflow.testing.strategies import Schedule, fault_profiles, schedules
 from tflow.testing.values import scramble
@@ -37,19 +37,21 @@ Test = Callable[..., None]
 
 
 def conserves(subject: Subject) -> Test:
+    @settings(deadline=None)
     @given(lengths=subject.lengths(), schedule=schedules())
     def test(self: object, lengths: list[int], schedule: Schedule) -> None:
         history = simulate(subject.finite(lengths), *schedule)
         dropped = sum(history.ledgers[-1].items.dropped.values())
-        CONSERVATION.check(everything(lengths), [item[:2] for item in history.items], dropped)
+        CONSERVATION.check(everything(lengths), [item[:2] for item in items_of(history)], dropped)
 
     return test
 
 
 def keeps_order(subject: Subject) -> Test:
+    @settings(deadline=None)
     @given(lengths=subject.lengths(), schedule=schedules())
     def test(self: object, lengths: list[int], schedule: Schedule) -> None:
-        ORDER.check(item[:2] for item in simulate(subject.finite(lengths), *schedule).items)
+        ORDER.check(item[:2] for item in items_of(simulate(subject.finite(lengths), *schedule)))
 
     return test
 
@@ -57,6 +59,7 @@ def keeps_order(subject: Subject) -> Test:
 def completes(subject: Subject) -> Test:
     """Each branch gets lists, looks at them, and then spoils them: that must not reach the others."""
 
+    @settings(deadline=None)
     @given(length=st.integers(0, 8), schedule=schedules())
     def test(self: object, length: int, schedule: Schedule) -> None:
         items = [Item(0, number) for number in range(length)]
@@ -75,6 +78,7 @@ def look(seen: list[Item], item: list[Item]) -> None:
 
 
 def is_fair(subject: Subject) -> Test:
+    @settings(deadline=None)
     @given(turns=st.integers(0, 60))
     def test(self: object, turns: int) -> None:
         endless = subject.over(*(numbered(source, None) for source in range(subject.inputs)))
@@ -84,6 +88,7 @@ def is_fair(subject: Subject) -> Test:
 
 
 def is_patient(subject: Subject) -> Test:
+    @settings(deadline=None)
     @given(turns=st.integers(0, 60))
     def test(self: object, turns: int) -> None:
         endless = subject.over(*(numbered(source, None) for source in range(subject.inputs)))
@@ -93,6 +98,7 @@ def is_patient(subject: Subject) -> Test:
 
 
 def is_lazy(subject: Subject) -> Test:
+    @settings(deadline=None)
     @given(num=st.integers(1, 3), wanted=st.integers(0, 8), schedule=schedules())
     def test(self: object, num: int, wanted: int, schedule: Schedule) -> None:
         with SimRuntime(schedule.tape) as sim:
@@ -100,20 +106,21 @@ def is_lazy(subject: Subject) -> Test:
                 stream = subject.over(from_actors(makers(num), Maker.make)).take(wanted)
                 with stream.run(runtime=sim) as run:
                     before = run.ledger.calls.issued
-                    assert len(list(run)) == wanted
+                    enough(list(run), wanted)
                 LAZINESS.check(before, run.ledger.calls.issued, wanted + num * subject.in_flight - 1 if wanted else 0)
             else:
                 pulled: list[str] = []
                 stream = subject.over(*(numbered(source, None, pulled) for source in range(subject.inputs))).take(wanted)
                 run = stream.run(runtime=sim)
                 before = len(pulled)
-                assert len(list(run)) == wanted
+                enough(list(run), wanted)
                 LAZINESS.check(before, len(pulled), wanted + subject.bound if wanted else 0)
 
     return test
 
 
 def is_bounded(subject: Subject) -> Test:
+    @settings(deadline=None)
     @given(num=st.integers(1, 3), wanted=st.integers(1, 12), schedule=schedules())
     def test(self: object, num: int, wanted: int, schedule: Schedule) -> None:
         with SimRuntime(schedule.tape) as sim:
@@ -134,6 +141,7 @@ def is_bounded(subject: Subject) -> Test:
 def is_isolated(subject: Subject) -> Test:
     """Two runs in one session, over the same actors, that take turns."""
 
+    @settings(deadline=None)
     @given(lengths=subject.lengths(), turns=st.lists(st.booleans(), max_size=20), schedule=schedules())
     def test(self: object, lengths: list[int], turns: list[bool], schedule: Schedule) -> None:
         plan = marked = subject.finite(lengths)
@@ -170,6 +178,7 @@ def mark(item: Item) -> Item:
 def is_fresh(subject: Subject) -> Test:
     """Also if actors die: the next life starts with the latest that was sent."""
 
+    @settings(deadline=None)
     @given(num=st.integers(1, 3), schedule=schedules(fault_profiles(DEATHS)))
     def test(self: object, num: int, schedule: Schedule) -> None:
         actors = makers(num)
@@ -188,6 +197,7 @@ DEATHS = ("dies_before", "dies_after", "refuses")
 
 
 def survives(subject: Subject) -> Test:
+    @settings(deadline=None)
     @given(lengths=subject.lengths(), schedule=schedules(fault_profiles(DEATHS)))
     def test(self: object, lengths: list[int], schedule: Schedule) -> None:
         """Shards that nothing happens to show all of theirs, or the run raises."""
@@ -204,6 +214,7 @@ def survives(subject: Subject) -> Test:
 
 
 def balances(subject: Subject) -> Test:
+    @settings(deadline=None)
     @given(lengths=subject.lengths(), schedule=schedules(fault_profiles(("dies_before", "dies_after", "raises", "slow"))))
     def test(self: object, lengths: list[int], schedule: Schedule) -> None:
         faults = schedule.faults if subject.parallel else NO_FAULTS
@@ -211,6 +222,16 @@ def balances(subject: Subject) -> Test:
             BALANCE.check(ledger)
 
     return test
+
+
+def enough(shown: list[Item], wanted: int) -> None:
+    assert len(shown) == wanted, f"it shows {len(shown)} items and then no more, although its input goes on"
+
+
+def items_of(history: History[Item]) -> list[Item]:
+    for item in history.items:
+        assert isinstance(item, Item), f"this law is about combinators that pass on their items as they are; it shows {item!r}"
+    return history.items
 
 
 def is_still(subject: Subject) -> Test:

@@ -15,14 +15,15 @@ from typing import Generic
 
 from tflow.combinators import check
 from tflow.combinators.runnable import Runnable
-from tflow.errors import TflowError
+from tflow.errors import PlanError, TflowError
 from tflow.laws import BALANCE, CONSERVATION, ORDER
 from tflow.runtime.base import log
 from tflow.runtime.ledger import Ledger
-from tflow.runtime.sim import NO_FAULTS, Faults, Moment, SimRuntime
+from tflow.runtime.sim import FATES, NO_FAULTS, Faults, Moment, SimRuntime
 from tflow.runtime.stats import RunStats
 from tflow.types import Provenance, Source, T
 
+HAPPENINGS = (*FATES, "refuses", "answers", "starts", "is ended", "time passes")
 LATEST: list[History[object]] = []
 """The last history of the test that runs: what a failing test shows."""
 
@@ -64,7 +65,7 @@ class History(Generic[T]):
         return missing if len(missing) > dropped else []
 
     def duplicated(self) -> list[Source]:
-        """Items of actors that were shown more than once. For plans without a split."""
+        """Items of actors that were shown more than once. For plans in which an item of an actor becomes one item at most."""
         return [source for source, count in Counter(self.shown()).items() if count > 1]
 
     def out_of_order(self) -> list[Source]:
@@ -93,10 +94,15 @@ class History(Generic[T]):
 
     def happened(self, what: str) -> int:
         """How often a fault happened: a test of faults in which none happened proves nothing."""
+        if what not in HAPPENINGS:
+            raise PlanError(f"happened: there is no {what!r}; there are {', '.join(HAPPENINGS)}.")
         return sum(moment.what == what for moment in self.trace)
 
     def check(self) -> None:
-        """Raise ``LawBroken`` if the run was unsound: something was lost, shown twice or out of order, or the books are wrong."""
+        """Raise ``LawBroken`` if the run was unsound: something was lost, shown twice or out of order, or the books are wrong.
+
+        For plans in which every item of an actor becomes one item shown, in order: no batches, filters, splits or shuffles.
+        """
         for ledger in self.ledgers:
             BALANCE.check(ledger)
         CONSERVATION.check([*dict.fromkeys(self.shown()), *self.lost()], self.shown())
@@ -118,6 +124,9 @@ def simulate(
     >>> sorted(history.items), history.lost(), history.duplicated()
     ([0, 1, 2, 3], [], [])
     """
+    check.instance("simulate", "plan", plan, Runnable, "a stream or a plan")
+    check.instance("simulate", "tape", tape, Iterable, "whole numbers; faults are the next argument")
+    check.instance("simulate", "faults", faults, Faults, "Faults(...)")
     check.whole("simulate", "most", most, least=0)
     items: list[T] = []
     origins: list[Provenance] = []
@@ -132,6 +141,8 @@ def simulate(
                 origins.append(run.provenance)
                 ledgers.append(run.ledger)
             complete = len(items) < most
+        except PlanError:
+            raise  # a mistake in the plan or in these arguments, not something that happened
         except TflowError as failure:
             error = failure
         run.close()

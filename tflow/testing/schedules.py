@@ -11,10 +11,12 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from pathlib import Path
+from types import FunctionType
 from typing import cast
 
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from hypothesis.errors import Flaky
 
 from tflow.combinators import check as argument
 from tflow.combinators.runnable import Runnable
@@ -53,9 +55,11 @@ class Counterexample:
 
     def save(self, folder: str | Path) -> Path:
         """Write it as a regression test and return the file."""
+        for name in (self.plan, self.check):
+            found(name)
         kept = {key: value for key, value in asdict(self).items() if key not in ("script", "examples")}
         kept["faults"] = {key: value for key, value in kept["faults"].items() if value != getattr(Faults, key)}
-        name = f"{self.plan}-{self.check.rpartition(':')[2]}".replace(":", ".").replace("<", "").replace(">", "")
+        name = f"{self.plan}-{self.check.rpartition(':')[2]}".replace(":", ".")
         path = Path(folder) / f"{name}{ENDING}"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(kept, indent=2) + "\n")
@@ -89,8 +93,9 @@ def explore(
     """
     argument.whole("explore", "examples", examples, least=1)
     argument.whole("explore", "max_size", max_size, least=0)
-    made = plan()  # once: a plan is a value
-    found: list[tuple[Schedule, History[U], Exception]] = []
+    argument.function("explore", plan)
+    argument.function("explore", check)
+    failed: list[tuple[Schedule, History[U], Exception]] = []
     tried = found_after = 0
 
     @settings(
@@ -105,21 +110,27 @@ def explore(
     @given(schedule=schedules(faults, max_size=max_size))
     def search(schedule: Schedule) -> None:
         nonlocal tried, found_after
-        tried += not found
-        history = simulate(made, *schedule, seed=seed, most=most)
+        tried += not failed
+        history = simulate(plan(), *schedule, seed=seed, most=most)
         try:
-            check(history)
+            if check(history) is False:
+                raise AssertionError(f"{named(check)} returned False")
         except Exception as error:
             found_after = found_after or tried
-            found.append((schedule, history, error))
+            failed.append((schedule, history, error))
             raise
 
     try:
         search()
+    except Flaky:
+        raise PlanError(
+            f"explore: {named(plan)} fails under a schedule at one time and passes under it at another. It, an operator or the "
+            "check remembers something between runs."
+        ) from None
     except Exception:
-        if not found:
+        if not failed:
             raise  # not the check: something is wrong with the plan
-        schedule, history, error = found[-1]
+        schedule, history, error = failed[-1]
         told = f"{type(error).__name__}: {error}"
         example = Counterexample(
             named(plan), named(check), history.tape, schedule.faults, seed, most, told, str(history), found_after
@@ -130,26 +141,51 @@ def explore(
     return None
 
 
+@dataclass(frozen=True)
+class Saved:
+    """A schedule that was saved."""
+
+    plan: Callable[..., object]
+    check: Callable[..., object]
+    tape: list[int]
+    faults: Faults
+    seed: int
+    most: int
+
+    @staticmethod
+    def load(path: str | Path) -> Saved:
+        """Read a file, without running anything but imports."""
+        try:
+            kept = json.loads(Path(path).read_text())
+            names = str(kept["plan"]), str(kept["check"])
+            tape, faults = [int(choice) for choice in kept["tape"]], Faults(**kept["faults"])
+            seed, most = int(kept["seed"]), int(kept["most"])
+        except (KeyError, TypeError, ValueError, OSError) as error:
+            raise PlanError(f"{path} is not a saved schedule: {type(error).__name__}: {error}") from error
+        return Saved(found(names[0]), found(names[1]), tape, faults, seed, most)
+
+    def replay(self) -> History[object]:
+        """Run it again; the check raises if it still fails."""
+        made = self.plan()
+        if not isinstance(made, Runnable):
+            raise PlanError(f"{named(self.plan)} makes a {type(made).__name__}; expected a stream or a plan.")
+        plan = cast("Runnable[object]", made)
+        history = simulate(plan, self.tape, self.faults, seed=self.seed, most=self.most)
+        if self.check(history) is False:
+            raise AssertionError(f"{named(self.check)} returned False")
+        return history
+
+
 def replay(path: str | Path) -> History[object]:
     """Run a saved schedule again; the check raises if it still fails."""
-    try:
-        kept = json.loads(Path(path).read_text())
-        plan, check = (found(kept[name]) for name in ("plan", "check"))
-        tape, faults = [int(choice) for choice in kept["tape"]], Faults(**kept["faults"])
-        seed, most = int(kept["seed"]), int(kept["most"])
-    except (KeyError, TypeError, ValueError, OSError) as error:
-        raise PlanError(f"{path} is not a saved schedule: {type(error).__name__}: {error}.") from error
-    made = plan()
-    if not isinstance(made, Runnable):
-        raise PlanError(f"{kept['plan']} makes a {type(made).__name__}; expected a stream or a plan.")
-    history = simulate(cast("Runnable[object]", made), tape, faults, seed=seed, most=most)
-    check(history)
-    return history
+    return Saved.load(path).replay()
 
 
 def named(function: Callable[..., object]) -> str:
     """Where a function can be found again."""
-    return f"{function.__module__}:{getattr(function, '__qualname__', type(function).__name__)}"
+    if isinstance(function, (FunctionType, type)):
+        return f"{function.__module__}:{function.__qualname__}"
+    return f"{type(function).__module__}:{type(function).__qualname__}(...)"
 
 
 def found(name: str) -> Callable[..., object]:
@@ -159,10 +195,8 @@ def found(name: str) -> Callable[..., object]:
         value: object = import_module(module)
         for part in path.split("."):
             value = getattr(value, part)
-    except (ImportError, AttributeError) as error:
-        raise PlanError(
-            f"There is no {name!r} any more: {error}. A saved schedule names functions at the top of a module."
-        ) from None
+    except (ImportError, AttributeError, ValueError):
+        value = None
     if not callable(value):
-        raise PlanError(f"{name!r} is a {type(value).__name__}; expected a function.")
+        raise PlanError(f"{name!r} cannot be found. Plan and check of a saved schedule are functions at the top of a module.")
     return cast("Callable[..., object]", value)

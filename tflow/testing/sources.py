@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import count
 from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
@@ -15,6 +14,9 @@ from tflow.combinators.par import ParIter
 from tflow.combinators.stream import Iter
 from tflow.combinators.union import Union
 from tflow.types import Live, LiveOp, Shard
+
+PLENTY = 2000
+"""More than any test takes, so that a combinator that shows nothing any more comes to an end."""
 
 
 class Item(NamedTuple):
@@ -27,13 +29,13 @@ class Item(NamedTuple):
 
 
 class Maker:
-    """An actor that makes numbered items, for ever or up to a limit."""
+    """An actor that makes numbered items, up to a limit."""
 
     def __init__(self, shard: Shard, limits: Sequence[int] | None, happened: list[str] | None) -> None:
         if happened is not None:
             happened.append(f"{shard.actors}[{shard.index}] was made")
         self.shard = shard.index
-        self.limit = None if limits is None else limits[shard.index]
+        self.limit = PLENTY if limits is None else limits[shard.index]
         self.made = self.version = 0
 
     def make(self) -> Item:
@@ -91,7 +93,7 @@ def numbered(source: int, length: int | None, pulled: list[str] | None = None) -
     """A driver stream of numbered items that notes what is pulled."""
 
     def read() -> Iterator[Item]:
-        for number in count() if length is None else range(length):
+        for number in range(PLENTY if length is None else length):
             if pulled is not None:
                 pulled.append(f"item {number} of input {source} was read")
             yield Item(source, number)

@@ -11,6 +11,7 @@ from tflow.combinators.actors import create_actor
 from tflow.combinators.create import from_range, par_from_items, par_from_range
 from tflow.combinators.stream import Iter
 from tflow.combinators.union import Union
+from tflow.errors import PlanError
 from tflow.runtime.sim import FATES, NO_FAULTS, Faults
 from tflow.types import ActorOp, Shard
 
@@ -40,13 +41,14 @@ def fault_profiles(
     """
     unknown = set(kinds) - set(KINDS)
     if unknown:
-        raise ValueError(f"fault_profiles: there is no fault {', '.join(sorted(unknown))}; there are {', '.join(KINDS)}.")
-    names = sorted(kinds)
+        raise PlanError(f"fault_profiles: there is no fault {', '.join(sorted(unknown))}; there are {', '.join(KINDS)}.")
+    return _profiles(sorted(kinds), most)
 
-    def profile(chosen: int, often: int) -> Faults:
-        return Faults(**{name: often for bit, name in enumerate(names) if chosen >> bit & 1})
 
-    return st.builds(profile, st.integers(0, 2 ** len(names) - 1), st.integers(1, most))
+@st.composite
+def _profiles(draw: st.DrawFn, kinds: list[str], most: int) -> Faults:
+    chosen, often = draw(st.integers(0, 2 ** len(kinds) - 1)), draw(st.integers(1, most))
+    return Faults(**{kind: often for bit, kind in enumerate(kinds) if chosen >> bit & 1})
 
 
 def schedules(faults: st.SearchStrategy[Faults] | None = None, *, max_size: int = 60) -> st.SearchStrategy[Schedule]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import inspect
 import types
 import typing
@@ -12,45 +11,75 @@ from typing import Any, get_args, get_origin
 
 from tflow.combinators import hints
 
+PLAIN = (int, str, bytes, bool, complex, type(None), range)
 
-def snapshot(value: Any) -> object:  # Any: of any kind, and looked at as such
-    """A copy that can be compared with ``==``: arrays as lists with their type, NaN equal to itself."""
+
+def snapshot(value: Any, inside: tuple[int, ...] = ()) -> object:  # Any: of any kind, and looked at as such
+    """What a value is made of, so that two can be compared with ``==`` whatever becomes of them later."""
+    if type(value) in PLAIN:
+        return value
+    if id(value) in inside:
+        return "itself"
+    inside = (*inside, id(value))
     if isinstance(value, float):
         return "NaN" if value != value else value
-    if isinstance(value, dict):
-        return {key: snapshot(member) for key, member in value.items()}
-    if isinstance(value, (list, tuple)):
-        members = [snapshot(member) for member in value]
-        return members if isinstance(value, list) else tuple(members)
+    if isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType)):
+        return value.__name__
     if hasattr(value, "tolist") and hasattr(value, "dtype"):
-        return str(value.dtype), snapshot(value.tolist())
-    if is_dataclass(value) and not isinstance(value, type):
-        return type(value).__name__, {field.name: snapshot(getattr(value, field.name)) for field in fields(value)}
-    if hasattr(value, "__dict__") and not any("__eq__" in vars(kind) for kind in type(value).__mro__[:-1]):
-        return type(value).__name__, snapshot(vars(value))
-    return copy.deepcopy(value)
+        return type(value).__name__, str(value.dtype), snapshot(value.tolist(), inside)
+    if isinstance(value, dict):
+        entries = {key: snapshot(member, inside) for key, member in value.items()}
+        return entries if type(value) is dict else (type(value).__name__, entries)
+    if isinstance(value, (list, tuple)):
+        members = [snapshot(member, inside) for member in value]
+        if type(value) in (list, tuple):
+            return members if isinstance(value, list) else tuple(members)
+        return type(value).__name__, members
+    if isinstance(value, (set, frozenset)):
+        return type(value).__name__, sorted(repr(snapshot(member, inside)) for member in value)
+    if is_dataclass(value):
+        return type(value).__name__, {field.name: snapshot(getattr(value, field.name), inside) for field in fields(value)}
+    return type(value).__name__, _parts(value, inside)
 
 
-def scramble(value: object) -> None:
+def _parts(value: Any, inside: tuple[int, ...]) -> object:  # Any: an object of a class that we do not know
+    """As pickle would take it apart."""
+    try:
+        reduced = value.__reduce_ex__(4)
+    except Exception:  # it cannot be taken apart: then it is what it holds
+        return snapshot(vars(value), inside) if hasattr(value, "__dict__") else ""
+    if isinstance(reduced, str):
+        return reduced
+    arguments, state, members, entries = (*reduced[1:5], None, None, None, None)[:4]
+    return [snapshot(part, inside) for part in (arguments, state, list(members or ()), dict(entries or ())) if part]
+
+
+def scramble(value: Any) -> None:  # Any: of any kind, and looked at as such
     """Change whatever can be changed in a value, as someone may who owns it by now."""
     if isinstance(value, (list, dict, set)):
-        members = list(value.values()) if isinstance(value, dict) else list(value)
-        for member in members:
+        for member in list(value.values()) if isinstance(value, dict) else list(value):
             scramble(member)
         value.clear()
     elif isinstance(value, (tuple, frozenset)):
         for member in value:
             scramble(member)
-    elif hasattr(value, "flags") and hasattr(value, "dtype"):
-        _spoil(value)
-    elif hasattr(value, "__dict__") and not isinstance(value, (type, types.FunctionType)):
-        for member in list(vars(value).values()):
+    elif hasattr(value, "dtype") and hasattr(value, "copy_"):  # a tensor
+        value.detach().copy_(value == 0)
+    elif hasattr(value, "dtype") and hasattr(value, "flags"):
+        if value.flags.writeable and value.dtype != object:
+            value[...] = value == 0  # every element changes
+    elif hasattr(value, "__dict__") and not isinstance(value, (type, types.FunctionType, types.ModuleType)):
+        for name, member in list(vars(value).items()):
             scramble(member)
+            if isinstance(member, (int, float, str)):
+                _set(value, name, f"{member}?" if isinstance(member, str) else member + 1)
 
 
-def _spoil(array: Any) -> None:  # Any: an array, without importing numpy
-    if array.flags.writeable and array.dtype != object:
-        array[...] = array == 0  # every element changes
+def _set(value: object, name: str, member: object) -> None:
+    try:
+        setattr(value, name, member)
+    except AttributeError:
+        return  # frozen: nobody can change it, so nobody does
 
 
 def fits(value: object, hint: hints.Hint) -> bool:
@@ -67,15 +96,13 @@ def fits(value: object, hint: hints.Hint) -> bool:
     if origin is typing.Literal:
         return any(value == arg and type(value) is type(arg) for arg in args)
     wanted = origin or hint
+    if typing.is_typeddict(wanted):
+        return isinstance(value, dict)
     if not inspect.isclass(wanted) or getattr(wanted, "_is_protocol", False):
         return True
     if wanted in (float, complex) and isinstance(value, (int, float)):
         return not isinstance(value, bool)
-    if wanted is int and isinstance(value, bool):
-        return True
-    if not isinstance(value, wanted):
-        return False
-    return _members_fit(value, args)
+    return isinstance(value, wanted) and _members_fit(value, args)
 
 
 def _members_fit(value: object, args: tuple[hints.Hint, ...]) -> bool:
@@ -110,18 +137,19 @@ def _raises(name: str) -> Callable[..., object]:
     return method
 
 
-def __getattr_of_poison(self: Poison, name: str) -> object:
+def _any_attribute(self: Poison, name: str) -> object:
     if name.startswith("__") and name.endswith("__"):
         raise AttributeError(name)  # Python itself looks for these
     self.touched.append(name)
     raise Poisoned(f"{name} of an item that must not be touched")
 
 
-setattr(Poison, "__getattr__", __getattr_of_poison)  # noqa: B010  # checkers would believe that it has every attribute
+setattr(Poison, "__getattr__", _any_attribute)  # noqa: B010  # checkers would believe that it has every attribute
 TOUCHES = (
     "__add__", "__radd__", "__sub__", "__rsub__", "__mul__", "__rmul__", "__truediv__", "__rtruediv__", "__floordiv__", "__mod__",
     "__pow__", "__neg__", "__abs__", "__lt__", "__le__", "__gt__", "__ge__", "__len__", "__iter__", "__getitem__", "__setitem__",
     "__contains__", "__call__", "__float__", "__int__", "__index__", "__bool__", "__str__", "__format__", "__round__",
+    "__array__",
 )  # fmt: skip
 for _touch in TOUCHES:
     setattr(Poison, _touch, _raises(_touch))
