@@ -6,10 +6,9 @@ from collections.abc import Callable
 from dataclasses import astuple, dataclass
 from typing import Any
 
-from hypothesis import HealthCheck, Phase, settings
-
 from tflow.runtime.sim import Faults
 from tflow.testing import Schedule
+from tflow.testing.schedules import searching
 
 
 @dataclass(frozen=True)
@@ -41,17 +40,8 @@ def hunt(test: Callable[..., None], *, examples: int) -> Found | None:
             smallest.update(drawn)
             raise
 
-    bounded = settings(
-        max_examples=examples,
-        derandomize=True,
-        database=None,
-        deadline=None,
-        report_multiple_bugs=False,
-        phases=[Phase.generate, Phase.shrink],
-        suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
-    )
     test.hypothesis.inner_test = counting  # type: ignore[attr-defined]  # see above
-    test._hypothesis_internal_use_settings = bounded  # type: ignore[attr-defined]  # the test has settings of its own
+    test._hypothesis_internal_use_settings = searching(examples)  # type: ignore[attr-defined]  # the test has settings of its own
     try:
         test(object())
     except BaseException as error:

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import Phase, settings
 
 from tests.laws import test_gather, test_merge_and_split, test_runs, test_transforms
+from tests.quality import test_flow_bugs
 from tflow.combinators import create, graph, nodes
 from tflow.runtime import base, cells, chain, driver, feed, gather, host, joints, live, shards
 from tflow.runtime.answers import DONE, SKIP, WAITING, Answer, Blocked, Ready
@@ -126,14 +127,7 @@ def a_zip_that_repeats_the_left_side(patch: pytest.MonkeyPatch) -> None:
     swap(patch, nodes.Zip, Wrong)
 
 
-@breaks(test_transforms.test_shuffle_is_a_seeded_permutation_of_bounded_reach)
-def a_shuffle_with_replacement(patch: pytest.MonkeyPatch) -> None:
-    def draw(self: cells.Shuffle) -> Ready:
-        chosen = self.held[self.random.randrange(len(self.held))]
-        self.held.pop()
-        return chosen
-
-    patch.setattr(cells.Shuffle, "draw", draw)
+breaks(test_transforms.test_shuffle_is_a_seeded_permutation_of_bounded_reach)(test_flow_bugs.a_shuffle_with_replacement)
 
 
 @breaks(test_transforms.test_shuffle_depends_on_seed_and_shard)
@@ -198,33 +192,15 @@ def a_round_that_is_issued_before_the_last_one_is_used(patch: pytest.MonkeyPatch
     swap(patch, nodes.GatherSync, Wrong)
 
 
-class ReissuesFirst(gather.Stream):
-    """What the original did: the next call is under way before the item is handed on."""
-
-    def take_in(self, link: gather.Link) -> None:
-        super().take_in(link)
-        if not link.ended:
-            self.issue(link, count=self.node.per_call)
+breaks(test_gather.test_freshness_per_shard)(test_flow_bugs.a_call_that_is_issued_again_before_its_item_is_used)
 
 
-@breaks(test_gather.test_freshness_per_shard)
-def a_call_that_is_issued_again_before_its_item_is_used(patch: pytest.MonkeyPatch) -> None:
-    swap(patch, nodes.GatherAsync, ReissuesFirst)
+breaks(test_gather.test_take_issues_no_more_than_it_must)(test_flow_bugs.a_gather_that_works_ahead)
 
 
-@breaks(test_gather.test_take_issues_no_more_than_it_must)
-def a_gather_that_works_ahead(patch: pytest.MonkeyPatch) -> None:
-    swap(patch, nodes.GatherAsync, ReissuesFirst)
-
-
-@breaks(test_gather.test_gather_async_has_the_multiset_of_gather_sync_in_shard_order)
-def answers_of_a_shard_out_of_order(patch: pytest.MonkeyPatch) -> None:
-    class Wrong(gather.Stream):
-        def deliver(self) -> Ready:
-            self.buffer.rotate(1)
-            return super().deliver()
-
-    swap(patch, nodes.GatherAsync, Wrong)
+breaks(test_gather.test_gather_async_has_the_multiset_of_gather_sync_in_shard_order)(
+    test_flow_bugs.answers_of_a_shard_out_of_order
+)
 
 
 @breaks(test_gather.test_max_staleness_drops_and_counts)
@@ -259,9 +235,7 @@ def a_mailbox_without_bound(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(feed.FedStream, "__init__", unbounded)
 
 
-@breaks(test_gather.test_drop_oldest_counts_what_it_drops_and_keeps_order)
-def drops_that_nobody_counts(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(gather.Gather, "drop", lambda self, reason, count=1: None)
+breaks(test_gather.test_drop_oldest_counts_what_it_drops_and_keeps_order)(test_flow_bugs.drops_that_nobody_counts)
 
 
 @breaks(test_gather.test_repartition_keeps_the_multiset)
@@ -302,14 +276,7 @@ def a_pair_of_one_item_with_itself(patch: pytest.MonkeyPatch) -> None:
     swap(patch, nodes.Zip, Wrong)
 
 
-@breaks(test_merge_and_split.test_union_is_the_multiset_sum_in_input_order)
-def an_input_that_takes_the_others_with_it(patch: pytest.MonkeyPatch) -> None:
-    class Wrong(joints.FirstReady):
-        def answers(self) -> Iterator[Answer]:
-            for answer in super().answers():
-                yield DONE if len(self.alive) < len(self.ups) else answer
-
-    swap(patch, nodes.UnionOf, Wrong)
+breaks(test_merge_and_split.test_union_is_the_multiset_sum_in_input_order)(test_flow_bugs.an_input_that_takes_the_others_with_it)
 
 
 @breaks(test_merge_and_split.test_round_robin_stays_within_one_turn_of_the_shares)
@@ -381,17 +348,9 @@ def a_loop_that_never_looks_at_finished_calls(patch: pytest.MonkeyPatch) -> None
     patch.setattr(driver, "PATIENCE", 10_000)
 
 
-@breaks(test_merge_and_split.test_every_branch_sees_every_item_once_in_order)
-def a_branch_that_misses_what_it_did_not_ask_for(patch: pytest.MonkeyPatch) -> None:
-    ask = joints.Split.ask
-
-    def forgetful(self: joints.Split, branch: int) -> Answer:
-        answer = ask(self, branch)
-        if type(answer) is tuple and len(self.queues) > 2:
-            self.queues[-1].clear()
-        return answer
-
-    patch.setattr(joints.Split, "ask", forgetful)
+breaks(test_merge_and_split.test_every_branch_sees_every_item_once_in_order)(
+    test_flow_bugs.a_branch_that_misses_what_it_did_not_ask_for
+)
 
 
 @breaks(test_merge_and_split.test_branches_that_stop_early_or_batch_lose_nothing_for_the_others)

@@ -66,6 +66,19 @@ class Counterexample:
         return path
 
 
+def searching(examples: int) -> settings:
+    """How to search: the same way every time, to the end, for the smallest."""
+    return settings(
+        max_examples=examples,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        report_multiple_bugs=False,
+        phases=[Phase.generate, Phase.shrink],
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
+    )
+
+
 def explore(
     plan: MakePlan[U],
     check: Check[U],
@@ -98,15 +111,7 @@ def explore(
     failed: list[tuple[Schedule, History[U], Exception]] = []
     tried = found_after = 0
 
-    @settings(
-        max_examples=examples,
-        derandomize=True,
-        database=None,
-        deadline=None,
-        report_multiple_bugs=False,
-        phases=[Phase.generate, Phase.shrink],
-        suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
-    )
+    @searching(examples)
     @given(schedule=schedules(faults, max_size=max_size))
     def search(schedule: Schedule) -> None:
         nonlocal tried, found_after
