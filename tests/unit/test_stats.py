@@ -81,6 +81,12 @@ def test_what_enters_an_operator_is_what_left_those_before_it(pieces: list[int],
     assert counted[plan.node].shown == shown
 
 
+def test_a_gate_counts_what_it_lets_through() -> None:
+    run = from_range(7).every(items=3).run()
+    assert list(run) == [2, 5]
+    assert (run.stats()["every"].seen, run.stats()["every"].shown) == (7, 2)
+
+
 def test_zip_counts_pairs_and_says_what_waits() -> None:
     waiting: list[int] = []
     plan = from_range(5).zip(par_from_range(3, shards=1).gather_async().tap(lambda x: waiting.append(zipped().queued)))
