@@ -30,7 +30,7 @@ RUNTIMES: dict[str, Callable[[], Runtime]] = {
     "local": LocalRuntime,
     "sim": SimRuntime,
     "sim, any order": lambda: SimRuntime(dice(1)),
-    "sim, another order": lambda: SimRuntime(dice(2)),
+    "sim, shuffled": lambda: SimRuntime(dice(2)),
 }
 """Every law runs over all of these; a new runtime joins by a line here."""
 

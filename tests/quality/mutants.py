@@ -46,7 +46,7 @@ def prepare(module: str, folder: Path) -> Path:
             shutil.copytree(source, folder / name, ignore=ignore)
         else:
             shutil.copy(source, folder / name)
-    judge = f"{sys.executable} -m pytest -x -q --failed-first -k 'not another' {' '.join(JUDGES)}"  # what noticed one often notices the next
+    judge = f"{sys.executable} -m pytest -x -q --failed-first -k 'not shuffled' {' '.join(JUDGES)}"  # what noticed one often notices the next
     left_out = ", ".join(f"'{operator}'" for operator in LEFT_OUT)
     config = folder / "mutants.toml"
     config.write_text(

@@ -355,7 +355,9 @@ def test_subclasses_with_room_for_more_are_not_frozen() -> None:
 def test_unions_and_selections_of_shards_are_counted() -> None:
     run = ParUnion(par_from_items("ab"), par_from_items("cd")).select_shards(0, 2).gather_sync().run()
     assert list(run) == ["a", "c"]
-    assert (run.stats()["ParUnion()"].shown, run.stats()["select_shards"].shown) == (2, 2)
+    for operator in ("ParUnion()", "select_shards"):
+        stats = run.stats()[operator]
+        assert (stats.seen, stats.shown, stats.busy_s, stats.queued) == (2, 2, 0, 0)
 
 
 def test_an_error_of_a_run_inside_flat_map_names_flat_map() -> None:

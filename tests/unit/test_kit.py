@@ -233,6 +233,12 @@ def test_mistakes_are_sentences() -> None:
         fault_profiles(["explodes"])
 
 
+def test_without_hypothesis_the_kit_says_what_to_install() -> None:
+    code = "import sys; sys.modules['hypothesis'] = None; import tflow.testing"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stderr.strip().endswith("The tools of tflow.testing need the package hypothesis: pip install 'tflow[testing]'")
+
+
 def test_a_plan_that_cannot_be_made_is_not_a_counterexample() -> None:
     def wrong() -> Iter[int]:
         stream = par_from_range(2).gather_sync()
