@@ -33,6 +33,7 @@ from tflow import (
 )
 from tflow.combinators import nodes
 from tflow.laws import LIKENESS, SURVIVAL
+from tflow.runtime.base import Mailbox
 from tflow.runtime.shards import MOST_DEATHS
 from tflow.testing import Faults, History, Schedule, SimRuntime, fault_profiles, plans, schedules, simulate, tapes
 
@@ -300,6 +301,21 @@ def test_time_passes_even_if_a_driver_stream_is_always_ready(tape: list[int]) ->
     busy = from_range(3, repeat=True).drain()
     plan = Union(busy, par_from_range(2, shards=1).gather_async()).take(2)
     assert simulate(plan, tape, Faults(dies_before=1, slow=1)).items == [0, 1]
+
+
+def test_time_limits_do_not_make_a_busy_driver_wait() -> None:
+    waits: list[float | None] = []
+
+    class Watched(SimRuntime):
+        def wait(self, mailbox: Mailbox, *, timeout: float | None = None) -> None:
+            waits.append(timeout)
+            super().wait(mailbox, timeout=timeout)
+
+    busy = Union(from_range(300), par_from_range(2, shards=1).gather_async(timeout_s=5), mode="async")
+    with Watched() as sim:
+        assert len(list(busy.run(runtime=sim))) == 302
+    assert 0 in waits, "while the driver has something to do it only looks"
+    assert all(timeout is not None for timeout in waits), "and when it waits, not longer than the limit"
 
 
 def test_a_gate_of_seconds_opens_without_any_actor() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.laws.world import Learn, Sample, samplers, sampling
+from tests.laws.world import Learn, Sample, Sampler, samplers, sampling
 from tflow import (
     Actors,
     Frozen,
@@ -107,6 +107,15 @@ def test_state_that_rode_with_an_abandoned_call_is_not_lost() -> None:
         after = sampling(actors).gather_sync().run(runtime=session)
         assert next(after).weights == 3
         assert after.provenance.versions == {"default": 3}
+
+
+def test_calls_that_nobody_wants_are_not_made_later() -> None:
+    actors = samplers(2)
+    with LocalRuntime() as session:
+        run = sampling(actors).gather_async().take(1).run(runtime=session)
+        list(run)
+        assert run.ledger.calls.abandoned == 1
+        assert run.ask(actors, Sampler.samples_made) == [1, 0]
 
 
 @pytest.mark.parametrize("mailbox", [1, 2, 3])

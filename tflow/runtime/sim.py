@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple
 from tflow.combinators import check
 from tflow.errors import Deadlock, OperatorError, PlanError
 from tflow.runtime.base import Call, Mailbox
-from tflow.runtime.border import Parcel, across, is_frozen
+from tflow.runtime.border import SIMPLE, Parcel, across, is_frozen
 from tflow.runtime.host import Host, Luggage, Reply, Request
 from tflow.runtime.local import LocalRuntime
 from tflow.types import Shard, Source
@@ -193,7 +193,7 @@ class SimRuntime(LocalRuntime):
     def note(
         self, host: SimHost, what: str, call: str = "", items: tuple[object, ...] = (), made: tuple[Source, ...] = ()
     ) -> None:
-        told = tuple(item if is_frozen(item) else Told(item) for item in items)
+        told = tuple(item if type(item) in SIMPLE or is_frozen(item) else Told(item) for item in items)
         self.trace.append(Moment(self.clock, host.place, host.shard.incarnation, what, call, told, made))
 
     # ------------------------------------------------------------------- time and choice
