@@ -38,7 +38,7 @@ from tflow.runtime.shards import MOST_DEATHS
 from tflow.testing import Faults, History, Schedule, SimRuntime, fault_profiles, plans, schedules, simulate, tapes
 
 deaths = fault_profiles(("dies_before", "dies_after", "refuses", "slow"))
-anything = fault_profiles(("dies_before", "dies_after", "refuses", "slow", "raises", "hangs"))
+anything = fault_profiles(("dies_before", "dies_after", "refuses", "slow", "raises", "hangs"), most=2)
 
 
 # --------------------------------------------------------------------------- restart
@@ -140,7 +140,7 @@ def gathered(num: int, how: str, on_death: nodes.OnDeath) -> Iter[Sample]:
     return stream.gather_async(on_death=on_death)
 
 
-mortal = schedules(fault_profiles(("dies_before", "dies_after")))
+mortal = schedules(fault_profiles(("dies_before", "dies_after"), most=2))
 
 
 @pytest.mark.parametrize("how", ["sync", "async"])

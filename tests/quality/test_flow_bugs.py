@@ -261,7 +261,7 @@ def every_item_is_counted(history: History[Item]) -> None:
         LIKENESS.check(history.stats["from_actors"].seen >= answered, True)
 
 
-@bug(schedule(BALANCE, endless, every_item_is_counted, most=9), flaw=18, examples=200, size=3)
+@bug(schedule(BALANCE, endless, every_item_is_counted, most=9), flaw=18, size=3)
 def counters_reset_on_recovery(patch: pytest.MonkeyPatch) -> None:
     def introduction(self: gather.Link) -> tuple[nodes.Node | None, dict[int, int]]:
         if self.life == self.shard.incarnation:
@@ -353,7 +353,7 @@ def as_without_faults(history: History[int]) -> None:
         LIKENESS.check(history.items, [0, 2, 1, 3])
 
 
-@bug(schedule(SURVIVAL, values, as_without_faults), examples=200, size=2)
+@bug(schedule(SURVIVAL, values, as_without_faults), size=2)
 def values_that_a_new_life_reads_again(patch: pytest.MonkeyPatch) -> None:
     introduction = gather.Link.introduction
     patch.setattr(gather.Link, "introduction", lambda self: (introduction(self)[0], {}))

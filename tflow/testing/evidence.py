@@ -179,7 +179,7 @@ def is_fresh(subject: Subject) -> Test:
     """Also if actors die: the next life starts with the latest that was sent."""
 
     @settings(deadline=None)
-    @given(num=st.integers(1, 3), schedule=schedules(fault_profiles(DEATHS)))
+    @given(num=st.integers(1, 3), schedule=schedules(fault_profiles(DEATHS, most=2)))
     def test(self: object, num: int, schedule: Schedule) -> None:
         actors = makers(num)
         stream = subject.over(from_actors(actors, Maker.make)).for_each(Announce(actors)).take(20)
@@ -198,7 +198,7 @@ DEATHS = ("dies_before", "dies_after", "refuses")
 
 def survives(subject: Subject) -> Test:
     @settings(deadline=None)
-    @given(lengths=subject.lengths(), schedule=schedules(fault_profiles(DEATHS)))
+    @given(lengths=subject.lengths(), schedule=schedules(fault_profiles(DEATHS, most=2)))
     def test(self: object, lengths: list[int], schedule: Schedule) -> None:
         """Shards that nothing happens to show all of theirs, or the run raises."""
         history = simulate(subject.finite(lengths), *schedule)
