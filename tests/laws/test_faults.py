@@ -261,7 +261,9 @@ def test_the_local_runtime_has_no_time_limits() -> None:
             return 100.0 * next(ticks)
 
     with Slow() as session:
-        assert list(par_from_range(4).gather_sync(timeout_s=1.0).run(runtime=session)) == [0, 2, 1, 3]
+        run = par_from_range(4).gather_sync(timeout_s=1.0).run(runtime=session)
+        assert list(run) == [0, 2, 1, 3]
+        assert run.ledger.calls.lost == 0
 
 
 def test_a_death_is_not_hushed_up_because_enough_items_came_without_it() -> None:
