@@ -459,7 +459,7 @@ CANNOT_BE_MADE = {
     5: "Branches have no timeouts: a cell that cannot answer says so, and the driver waits once for all.",
     7: "User code runs in cells that turn its exceptions into OperatorError; no StopIteration reaches a generator of ours.",
     8: "There is no thread-local context: provenance and metrics travel beside the item.",
-    10: "One wait over all calls; a cell that spins would be a run without events, and the simulator has no clock to spin on.",
+    10: "One wait over all calls; a cell that cannot answer says so and is not asked again before something has changed.",
     13: "Plans are values: a union refers to its inputs and copies none.",
     14: "Found by check_laws: test_operator_bugs.py, ReturnsNothing.",
     17: "A matter of static types: tests/types.",

@@ -157,7 +157,7 @@ def simulate(
 @contextmanager
 def quiet() -> Iterator[None]:
     """Deaths are on purpose here: they are in the history, not in the log."""
-    before, log.disabled = log.disabled, True  # setLevel would clear the caches of all loggers, which takes longer than a run
+    before, log.disabled = log.disabled, True  # setLevel clears the caches of all loggers, which is slow
     try:
         yield
     finally:

@@ -25,7 +25,7 @@ class Schedule(NamedTuple):
 
 def tapes(max_size: int = 60) -> st.SearchStrategy[list[int]]:
     """Orders of events. They shrink to the empty tape, which is oldest first and without a fault."""
-    # Bytes, because hypothesis draws them in one go: three times as fast as a list of numbers.
+    # Bytes, because hypothesis draws them in one go, which is much faster than a list of numbers.
     return st.binary(max_size=max_size).map(list)
 
 
