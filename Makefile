@@ -37,7 +37,8 @@ types: setup
 	$(BIN)/basedpyright
 
 tests: setup
-	$(BIN)/pytest -q -n 2
+	$(BIN)/pytest -q -n 2 -m 'not ray'
+	HYPOTHESIS_PROFILE=ray $(BIN)/pytest -q -m ray
 
 search: setup  ## A longer random search for counterexamples (not in CI; EXAMPLES=5000 per law takes 20 minutes)
 	HYPOTHESIS_PROFILE=search $(BIN)/pytest -q -n 2 tests/laws

@@ -22,6 +22,15 @@ settings.register_profile(
     phases=[Phase.generate],  # a mutant has to be noticed, not to be understood
     suppress_health_check=[HealthCheck.too_slow],
 )
+settings.register_profile(
+    "ray",
+    derandomize=True,
+    deadline=None,
+    database=None,
+    max_examples=3,  # each makes processes
+    phases=[Phase.generate],
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 pytest_plugins = ["pytester"]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tflow.combinators.actors import Actor as Actor
     from tflow.combinators.actors import Actors as Actors
+    from tflow.combinators.actors import Place as Place
     from tflow.combinators.actors import create_actor as create_actor
     from tflow.combinators.actors import create_actors as create_actors
     from tflow.combinators.create import from_actors as from_actors
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from tflow.runtime.executor import Run as Run
     from tflow.runtime.ledger import Ledger as Ledger
     from tflow.runtime.local import LocalRuntime as LocalRuntime
+    from tflow.runtime.ray import RayRuntime as RayRuntime
     from tflow.runtime.stats import RunStats as RunStats
     from tflow.types import ActorOp as ActorOp
     from tflow.types import Async as Async
@@ -47,6 +49,8 @@ if TYPE_CHECKING:
     from tflow.types import OnActor as OnActor
     from tflow.types import Op as Op
     from tflow.types import Provenance as Provenance
+    from tflow.types import Ref as Ref
+    from tflow.types import RefOp as RefOp
     from tflow.types import Shard as Shard
     from tflow.types import Source as Source
     from tflow.types import Stateful as Stateful
@@ -54,6 +58,7 @@ if TYPE_CHECKING:
     from tflow.types import StatefulLiveOp as StatefulLiveOp
     from tflow.types import Stateless as Stateless
     from tflow.types import Sync as Sync
+    from tflow.types import TimeBudget as TimeBudget
 
 __version__ = "0.1.0"
 
@@ -77,9 +82,13 @@ __all__ = [
     "OperatorError",
     "ParIter",
     "ParUnion",
+    "Place",
     "Plan",
     "PlanError",
     "Provenance",
+    "RayRuntime",
+    "Ref",
+    "RefOp",
     "Run",
     "RunClosed",
     "RunStats",
@@ -92,6 +101,7 @@ __all__ = [
     "Stateless",
     "Sync",
     "TflowError",
+    "TimeBudget",
     "Union",
     "create_actor",
     "create_actors",
@@ -106,7 +116,7 @@ __all__ = [
 
 # Where each public name lives; a test keeps this table, the list above and the imports the same.
 _HOMES = {
-    "tflow.combinators.actors": ("Actor", "Actors", "create_actor", "create_actors"),
+    "tflow.combinators.actors": ("Actor", "Actors", "Place", "create_actor", "create_actors"),
     "tflow.combinators.create": (
         "from_actors", "from_items", "from_iterable", "from_range", "par_from_items", "par_from_iterables", "par_from_range",
     ),
@@ -121,10 +131,11 @@ _HOMES = {
     "tflow.runtime.executor": ("Run",),
     "tflow.runtime.ledger": ("Ledger",),
     "tflow.runtime.local": ("LocalRuntime",),
+    "tflow.runtime.ray": ("RayRuntime",),
     "tflow.runtime.stats": ("RunStats",),
     "tflow.types": (
-        "ActorOp", "Async", "Frozen", "Handles", "Live", "LiveOp", "OnActor", "Op", "Provenance", "Shard", "Source",
-        "Stateful", "StatefulActorOp", "StatefulLiveOp", "Stateless", "Sync",
+        "ActorOp", "Async", "Frozen", "Handles", "Live", "LiveOp", "OnActor", "Op", "Provenance", "Ref", "RefOp", "Shard",
+        "Source", "Stateful", "StatefulActorOp", "StatefulLiveOp", "Stateless", "Sync", "TimeBudget",
     ),
 }  # fmt: skip
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}

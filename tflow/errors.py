@@ -31,7 +31,8 @@ class OperatorError(TflowError):
         self.__cause__ = cause
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _restore_operator_error, (self.operator, self.item, travelling(self.cause), self.shard)
+        notes = {"__notes__": self.__notes__} if hasattr(self, "__notes__") else {}
+        return _restore_operator_error, (self.operator, self.item, travelling(self.cause), self.shard), notes
 
 
 def _restore_operator_error(operator: str, item: int, cause: BaseException, shard: str | None) -> OperatorError:

@@ -13,6 +13,8 @@ anywhere             ``Stateless.apply(item)``       ``Stateful.step(state, item
 beside its actor     ``ActorOp.apply(actor, item)``  ``StatefulActorOp.step(actor, state, item)``
 on the driver, with  ``LiveOp.apply(live, item)``    ``StatefulLiveOp.step(live, state, item)``
 live actors
+on the driver, with  ``RefOp.forward(live, ref)``
+items left unopened
 ===================  ==============================  =======================================
 """
 
@@ -166,6 +168,43 @@ class StatefulLiveOp(Op[A, B, D], ABC, Generic[A, B, S, D]):
         """The next state, and what to show."""
 
 
+class Ref(Generic[T]):
+    """An item that is not opened: it can be sent on, and what travels beside it can be read.
+
+    An item tells what that is by two attributes that it may have: ``env_steps``, a whole number, and ``summary``, anything small.
+    """
+
+    __slots__ = ("held",)
+
+    def __init__(self, held: object) -> None:
+        self.held = held
+
+    @property
+    def env_steps(self) -> int:
+        """The env steps that went into the item."""
+        return int(getattr(self.held, "env_steps", 0))
+
+    @property
+    def summary(self) -> object:
+        """What the item says of itself, such as the statistics of its episodes; None if it says nothing."""
+        return getattr(self.held, "summary", None)
+
+
+class RefOp(LiveOp[V, V, D], Generic[V, D]):
+    """A live operator that never looks into its items: it may send them on, and they move on unchanged.
+
+    On a cluster such an item goes from actor to actor; the driver only passes on where it is.
+    """
+
+    @abstractmethod
+    def forward(self, live: Live, item: Ref[V], /) -> None:
+        """Send the item, or whatever else is to be sent when it passes; what is sent leaves before the item moves on."""
+
+    def apply(self, live: Live, item: V, /) -> V:
+        self.forward(live, Ref(item))
+        return item
+
+
 # --------------------------------------------------------------------------- live actors, as operators see them
 
 
@@ -176,14 +215,14 @@ class Handles(Protocol[W_co]):
         """How many actors there are."""
         ...
 
-    def send(self, method: Callable[[W_co, V], object], value: V, /, *, shard: int | None = None) -> None:
+    def send(self, method: Callable[[W_co, V], object], value: V | Ref[V], /, *, shard: int | None = None) -> None:
         """An event: call ``method(actor, value)`` once, in order. Never merged, bounded per actor. ``shard`` may be left out
         if there is one actor only."""
 
     def update(
         self,
         method: Callable[[W_co, V], object],
-        value: V,
+        value: V | Ref[V],
         /,
         *,
         shards: Iterable[int] | None = None,
@@ -265,6 +304,23 @@ class Provenance(NamedTuple):
 
 NOWHERE = Provenance(frozenset(), {})
 """The provenance of items that the driver made itself."""
+
+
+@dataclass(frozen=True)
+class TimeBudget:
+    """How many items one call may bring: as many as are ready in ``seconds``, within bounds on their number and size.
+
+    For items that take much less time than a call. All items of a call are made with the same weights, so the last of them is up
+    to ``items - 1`` items older than it would be with one item per call.
+
+    >>> from tflow import TimeBudget
+    >>> TimeBudget()
+    TimeBudget(seconds=0.005, items=64, megabytes=4.0)
+    """
+
+    seconds: float = 0.005
+    items: int = 64
+    megabytes: float = 4.0
 
 
 class Frozen:

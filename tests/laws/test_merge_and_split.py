@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tests.laws.world import RUNTIMES, items, over_runtimes, proves, results, samplers, sampling
+from tests.laws.world import RUNTIMES, items, over_repeatable_runtimes, over_runtimes, proves, results, samplers, sampling
 from tflow import Deadlock, Iter, Sync, Union, from_items, from_iterable, from_range, par_from_items
 from tflow.combinators.nodes import Mode
 from tflow.laws import BOUNDEDNESS, COMPLETENESS, CONSERVATION, FAIRNESS, ORDER, PATIENCE
@@ -95,7 +95,7 @@ def test_async_union_serves_who_stays_ready_within_k_outputs(runtime: str, count
         assert set(found[start : start + count]) == set(range(count))
 
 
-@over_runtimes
+@over_repeatable_runtimes
 @given(num=st.integers(1, 3), outputs=st.integers(800, 900))
 def test_a_busy_driver_stream_does_not_starve_actors(runtime: str, num: int, outputs: int) -> None:
     """The executor looks at finished calls, once in 64 polls, even while something is always ready."""

@@ -16,6 +16,7 @@ from tests.laws.world import (
     Sample,
     Sampler,
     items,
+    over_repeatable_runtimes,
     over_runtimes,
     per_shard,
     proves,
@@ -478,7 +479,7 @@ def test_the_last_state_that_was_sent_arrives_even_if_the_run_ends(
 # --------------------------------------------------------------------------- determinism
 
 
-@over_runtimes
+@over_repeatable_runtimes
 @given(values=items, seed=st.integers(0, 3))
 def test_same_seed_same_plan_same_output(runtime: str, values: list[int], seed: int) -> None:
     def flow() -> Iter[object]:

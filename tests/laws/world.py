@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 import pytest
+import ray
 from hypothesis import strategies as st
 
-from tflow import Actors, Iter, Live, LiveOp, LocalRuntime, ParIter, Shard, create_actors, from_actors
+from tflow import Actors, Iter, Live, LiveOp, LocalRuntime, ParIter, RayRuntime, Shard, create_actors, from_actors
 from tflow.laws import OBEYED, Law
+from tflow.runtime import cluster
 from tflow.runtime.base import Runtime
 from tflow.runtime.sim import SimRuntime
 
@@ -26,11 +29,20 @@ def dice(seed: int) -> Iterator[int]:
         yield numbers.randrange(64)
 
 
+def ray_session() -> Runtime:
+    """A session on the one Ray that all tests of a process share: starting Ray costs seconds."""
+    if not ray.is_initialized():
+        cluster.secure()
+        ray.init(include_dashboard=False, num_cpus=8, log_to_driver=False, logging_level=logging.ERROR)
+    return RayRuntime()
+
+
 RUNTIMES: dict[str, Callable[[], Runtime]] = {
     "local": LocalRuntime,
     "sim": SimRuntime,
     "sim, any order": lambda: SimRuntime(dice(1)),
     "sim, shuffled": lambda: SimRuntime(dice(2)),
+    "ray": ray_session,
 }
 """Every law runs over all of these; a new runtime joins by a line here."""
 
@@ -51,7 +63,11 @@ def proves(law: Law[...], *operators: str) -> Callable[[Test], Test]:
     return quote
 
 
-over_runtimes = pytest.mark.parametrize("runtime", sorted(RUNTIMES))
+over_repeatable_runtimes = pytest.mark.parametrize("runtime", sorted(RUNTIMES.keys() - {"ray"}))
+"""Those that make the same choices again: on Ray, actors answer when they answer."""
+over_runtimes = pytest.mark.parametrize(
+    "runtime", [pytest.param(name, marks=pytest.mark.ray if name == "ray" else ()) for name in sorted(RUNTIMES)]
+)
 
 items = st.lists(st.integers(-50, 50), max_size=30)
 sizes = st.integers(1, 7)

@@ -7,13 +7,51 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Generic
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Generic, Literal
 
 from tflow.combinators import check, labels
+from tflow.errors import PlanError
 from tflow.laws import STILLNESS, obeys
 from tflow.types import Shard, W, W_co
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """Where an actor is to live, and what it needs there. Runtimes of one process have one place and need nothing."""
+
+    cpus: float | None = None
+    """CPUs to reserve; None reserves nothing."""
+    gpus: float = 0
+    custom: Mapping[str, float] = field(default_factory=dict)
+    """Resources of nodes by the names that the cluster gives them."""
+    nodes: Literal["any", "spread", "same"] = "any"
+    """Over as many nodes as possible, or all on one."""
+    beside: Actors[object] | None = None
+    """On the nodes where these are: shard i beside their shard i, again from the first when there are more."""
+
+    def __post_init__(self) -> None:
+        if self.cpus is not None:
+            check.at_least_zero("Place", "cpus", self.cpus)
+        check.at_least_zero("Place", "gpus", self.gpus)
+        check.instance("Place", "custom", self.custom, Mapping, "a mapping from names to numbers")
+        for name, amount in self.custom.items():
+            check.at_least_zero("Place", f"custom[{name!r}]", amount)
+        check.one_of("Place", "nodes", self.nodes, ("any", "spread", "same"))
+        if self.beside is not None:
+            check.instance("Place", "beside", self.beside, Actors, "what create_actors returns")
+            if self.nodes != "any":
+                raise PlanError(f"Place: give either beside= or nodes={self.nodes!r}; together they may contradict each other.")
+
+    @property
+    def needs(self) -> dict[str, float]:
+        """What has to be free on its node."""
+        amounts = {"CPU": self.cpus or 0, "GPU": self.gpus, **self.custom}
+        return {name: amount for name, amount in amounts.items() if amount}
+
+
+ANYWHERE = Place()
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +65,7 @@ class Actors(Generic[W_co]):
     """How many events may wait at one actor before their sender has to."""
     timeout_s: float | None = None
     """How long an event may take before the actor counts as hung."""
+    place: Place = ANYWHERE
 
     def __post_init__(self) -> None:
         where = type(self).__name__
@@ -37,6 +76,7 @@ class Actors(Generic[W_co]):
         if self.timeout_s is not None:
             check.positive(where, "timeout_s", self.timeout_s)
         check.instance(where, "name", self.name, str, "a string")
+        check.instance(where, "place", self.place, Place, "a Place")
 
     def __repr__(self) -> str:
         return f"{self.name}[{self.num}]"
@@ -61,11 +101,18 @@ class Actor(Actors[W_co]):
 
 @obeys(STILLNESS)
 def create_actors(
-    make: Callable[[Shard], W], *, num: int = 2, name: str | None = None, mailbox: int = 4, timeout_s: float | None = None
+    make: Callable[[Shard], W],
+    *,
+    num: int = 2,
+    name: str | None = None,
+    mailbox: int = 4,
+    timeout_s: float | None = None,
+    place: Place = ANYWHERE,
 ) -> Actors[W]:
     """Describe ``num`` actors made by ``make(shard)``; ``shard`` tells each its index and its seed.
 
-    Up to ``mailbox`` events wait at each; one that takes an event longer than ``timeout_s`` is made again.
+    Up to ``mailbox`` events wait at each; one that takes an event longer than ``timeout_s`` is made again. ``place`` says
+    what each needs of a cluster and where it should live.
 
     Law: describing creates nothing; two equal descriptions are two sets of actors.
 
@@ -82,18 +129,23 @@ def create_actors(
     >>> list(from_actors(counters, Counter.next).gather_sync().take(4).run())
     [1, 11, 2, 12]
     """
-    return Actors(make, num, _name(name, make), mailbox, timeout_s)
+    return Actors(make, num, _name(name, make), mailbox, timeout_s, place)
 
 
 @obeys(STILLNESS)
 def create_actor(
-    make: Callable[[Shard], W], *, name: str | None = None, mailbox: int = 4, timeout_s: float | None = None
+    make: Callable[[Shard], W],
+    *,
+    name: str | None = None,
+    mailbox: int = 4,
+    timeout_s: float | None = None,
+    place: Place = ANYWHERE,
 ) -> Actor[W]:
     """Describe one actor, for ``call`` and ``hand_off``.
 
     Law: describing creates nothing; two equal descriptions are two actors.
     """
-    return Actor(make, 1, _name(name, make), mailbox, timeout_s)
+    return Actor(make, 1, _name(name, make), mailbox, timeout_s, place)
 
 
 def _name(given: str | None, make: object) -> str:

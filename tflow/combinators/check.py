@@ -9,10 +9,10 @@ from typing import TypeVar
 
 from tflow.combinators.labels import label_of
 from tflow.errors import PlanError
-from tflow.types import ActorOp, AnyOp, LiveOp, Op, Stateful, StatefulActorOp, StatefulLiveOp, Stateless
+from tflow.types import ActorOp, AnyOp, LiveOp, Op, RefOp, Stateful, StatefulActorOp, StatefulLiveOp, Stateless, TimeBudget
 
 X = TypeVar("X")
-KINDS = (Stateless, Stateful, ActorOp, StatefulActorOp, LiveOp, StatefulLiveOp)
+KINDS = (Stateless, Stateful, ActorOp, StatefulActorOp, LiveOp, StatefulLiveOp, RefOp)
 
 
 MOST_ACTORS = 100_000
@@ -38,6 +38,11 @@ def positive(where: str, name: str, value: float) -> float:
     if not 0 < value < float("inf"):
         raise PlanError(f"{where}: {name} must be finite and above 0, got {value}.")
     return value
+
+
+def at_least_zero(where: str, name: str, value: float) -> float:
+    """A finite number that is not negative."""
+    return value if value == 0 and not isinstance(value, bool) else positive(where, name, value)
 
 
 def function(where: str, value: object) -> None:
@@ -107,6 +112,16 @@ def fault_policy(where: str, on_death: str, timeout_s: float | None) -> None:
     one_of(where, "on_death", on_death, ON_DEATH)
     if timeout_s is not None:
         positive(where, "timeout_s", timeout_s)
+
+
+def per_call(where: str, value: int | TimeBudget) -> None:
+    """How many items a call brings."""
+    if isinstance(value, TimeBudget):
+        positive(where, "per_call.seconds", value.seconds)
+        whole(where, "per_call.items", value.items, least=1)
+        positive(where, "per_call.megabytes", value.megabytes)
+    else:
+        whole(where, "per_call", value, least=1)
 
 
 def one_of(where: str, name: str, value: X, allowed: tuple[X, ...]) -> X:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tflow.combinators import nodes
 from tflow.combinators.actors import Actors
 
 ShardOf = tuple[Actors[object], int]
 """Which actor of which description."""
+Size = Callable[[Actors[object]], int]
+"""How many actors of a description there are."""
 
 
 def walk(sink: nodes.Node) -> list[nodes.Node]:
@@ -27,16 +31,26 @@ def walk(sink: nodes.Node) -> list[nodes.Node]:
 
 def shards(node: nodes.Node) -> tuple[ShardOf, ...]:
     """The shards of a parallel node: which actor of which description each one is."""
+    return tuple((source.of, index) for source, index in places(node, described))
+
+
+def described(actors: Actors[object]) -> int:
+    """How many actors there are when a run begins."""
+    return actors.num
+
+
+def places(node: nodes.Node, size: Size) -> list[tuple[nodes.ParSource, int]]:
+    """Where each shard of a parallel node begins, and which of the actors there it is; there are ``size(actors)`` of them."""
     match node:
         case nodes.ParSource(of=of):
-            return tuple((of, index) for index in range(of.num))
+            return [(node, index) for index in range(size(of))]
         case nodes.ParUnionOf(streams=streams):
-            return tuple(shard for stream in streams for shard in shards(stream))
+            return [place for stream in streams for place in places(stream, size)]
         case nodes.SelectShards(up=up, chosen=chosen):
-            every = shards(up)
-            return tuple(every[index] for index in chosen)
+            every = places(up, size)
+            return [every[index] for index in chosen if index < len(every)]
         case _:
-            return shards(node.inputs[0])
+            return places(node.inputs[0], size)
 
 
 def is_fed(node: nodes.Node) -> bool:

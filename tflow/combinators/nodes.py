@@ -13,7 +13,7 @@ from typing import ClassVar, Literal
 
 from tflow.combinators.actors import Actor, Actors
 from tflow.combinators.labels import Shown, label_of
-from tflow.types import AnyOp
+from tflow.types import AnyOp, TimeBudget
 
 Function = Callable[..., object]
 Mode = Literal["round_robin", "async"]
@@ -294,7 +294,7 @@ class GatherSync(Gathering):
 @dataclass(frozen=True, eq=False)
 class GatherAsync(Gathering):
     in_flight: int = 1
-    per_call: int = 1
+    per_call: int | TimeBudget = 1
     max_staleness: int | None = None
     shape: ClassVar[str] = "gather_async()"
     limits: ClassVar[str] = "in_flight={in_flight}, per_call={per_call}, max_staleness={max_staleness}" + FAULTS

@@ -27,7 +27,7 @@ from tflow.laws import (
     SURVIVAL,
     obeys,
 )
-from tflow.types import Async, G, OnActor, Op, Shard, T, U, V
+from tflow.types import Async, G, OnActor, Op, Shard, T, TimeBudget, U, V
 
 Gi = TypeVar("Gi", bound=Async)
 
@@ -235,22 +235,26 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G]):
         self,
         *,
         in_flight: int = 1,
-        per_call: int = 1,
+        per_call: int | TimeBudget = 1,
         max_staleness: int | None = None,
         on_death: nodes.OnDeath = "restart",
         timeout_s: float | None = None,
     ) -> Iter[T, Async]:
         """Bring items to the driver as actors answer; ``in_flight`` calls per shard, ``per_call`` items each.
 
+        ``per_call=TimeBudget()`` brings as many as are ready within some milliseconds, which pays when an item takes much less
+        time than a call; the simulator draws the number, and on the local runtime, where calls cost nothing, it is one.
+
         ``on_death`` and ``timeout_s`` as for ``gather_sync``; the calls that a dead actor had not answered are replaced.
 
         Law: same multiset as ``gather_sync`` on finite input, order kept per shard. All that was sent to a shard until the
         consumer asks again after the last item of a call is processed there before the call that replaces it.
+        In items, the data of a call lags by at most ``in_flight * per_call - 1`` (with a time budget: by its ``items``).
         ``max_staleness`` drops and counts items older than so many updates.
         """
         check.whole("gather_async", "in_flight", in_flight, least=1)
-        check.whole("gather_async", "per_call", per_call, least=1)
-        if graph.is_fed(self.node) and (per_call > 1 or max_staleness is not None):
+        check.per_call("gather_async", per_call)
+        if graph.is_fed(self.node) and (per_call != 1 or max_staleness is not None):
             raise PlanError(
                 "gather_async: after repartition() each call carries one item, so per_call= and max_staleness= belong to the "
                 "gather before it. Write gather_async(in_flight=...) here."

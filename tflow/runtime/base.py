@@ -11,21 +11,19 @@ import hashlib
 import logging
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Collection, Iterator
-from contextlib import ExitStack
-from functools import partial
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import count
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 from tflow.combinators.actors import Actors
 from tflow.errors import RunClosed, ShardFailed, TflowError
-from tflow.runtime.cell import attempt_all
-from tflow.runtime.host import NO_LUGGAGE, Luggage
+from tflow.runtime.host import NO_LUGGAGE, Luggage, Request
 from tflow.runtime.shards import LivePool, LiveShard
-from tflow.types import Shard
+from tflow.types import Shard, TimeBudget
 
 log = logging.getLogger("tflow")
+GONE = "it has left: its pool was made smaller"
 
 
 class Owner(Protocol):
@@ -40,6 +38,8 @@ class Mailbox:
 
     def __init__(self) -> None:
         self.in_flight: dict[Call, None] = {}
+        self.tickets: dict[Any, Call] = {}  # Any: whatever a runtime waits for
+        """What a runtime waits for, if it has to wait for something outside."""
         self.finished: deque[Call] = deque()
 
 
@@ -47,8 +47,8 @@ class Call:
     """One call to an actor, and later its result."""
 
     __slots__ = (
-        "args", "done", "error", "incarnation", "lost", "luggage", "mailbox", "method", "owner", "reply", "sent_at", "shard",
-        "tag", "timeout_s",
+        "args", "box", "done", "error", "incarnation", "lost", "luggage", "mailbox", "method", "owner", "reply", "sent_at",
+        "shard", "tag", "ticket", "timeout_s",
     )  # fmt: skip
 
     def __init__(self, shard: LiveShard, method: str, args: tuple[object, ...], mailbox: Mailbox, owner: Owner) -> None:
@@ -65,6 +65,9 @@ class Call:
         """The life of the actor that it was sent to."""
         self.timeout_s: float | None = None
         self.sent_at = 0.0
+        self.ticket: Any = None  # Any: as in the mailbox
+        self.box: Any = None  # Any: where a runtime keeps the items
+        """For the runtime's use: what it waits for, and where the items are."""
         self.reply: object = None
         self.error: TflowError | None = None
         """What user code raised."""
@@ -72,6 +75,11 @@ class Call:
         """How the actor died, if it did before it answered; whether it ran is unknown then."""
         self.done = False
         """The run that issued it has seen the reply, the error or the loss."""
+
+    @property
+    def by_ref(self) -> bool:
+        """True if the driver will not look into the items of the answer."""
+        return self.method == "pull" and isinstance(request := self.args[0], Request) and request.by_ref
 
     def finish(self, *, lost: str = "") -> None:
         """Put it where the run that issued it looks."""
@@ -91,13 +99,14 @@ class Runtime(ABC):
         self.dead: list[LiveShard] = []
         """Between two lives."""
         self.runs = 0
-        self.cleanup = ExitStack()
+        self.resizes = 0
+        """How often a pool was made larger or smaller."""
 
     # ------------------------------------------------------------------- what a runtime must do
 
     @abstractmethod
-    def spawn(self, make: Callable[[Shard], object], shard: Shard) -> object:
-        """Make one actor and return a handle to it."""
+    def spawn(self, pool: LivePool, shard: Shard) -> object:
+        """Begin to make one actor and return a handle to it. May raise what its constructor raises."""
 
     @abstractmethod
     def submit(self, call: Call) -> None:
@@ -112,8 +121,8 @@ class Runtime(ABC):
         """Nobody wants these calls any more. Returns those that will never run, which need not be all, in order of issue."""
 
     @abstractmethod
-    def stop(self, handle: object) -> None:
-        """End an actor that has nothing to do."""
+    def stop(self, handles: Sequence[object]) -> None:
+        """End actors that are no longer needed; whoever can is closed first."""
 
     @abstractmethod
     def kill(self, handle: object) -> None:
@@ -130,6 +139,18 @@ class Runtime(ABC):
     def hold(self, value: object) -> object:
         """A value that will be sent to actors, perhaps more than once: as it is now, where that can be had."""
         return value
+
+    def settle(self, handle: object) -> None:
+        """Wait until an actor is made. Raises what its constructor raises."""
+        return
+
+    def up_since(self, handle: object) -> float:
+        """When an actor was made; never, if that is still under way."""
+        return 0.0
+
+    def most_items(self, per_call: int | TimeBudget) -> int | TimeBudget:
+        """How many items the next call brings. One that costs nothing need not bring several."""
+        return 1 if isinstance(per_call, TimeBudget) else per_call
 
     # ------------------------------------------------------------------- what all runtimes share: actors
 
@@ -148,30 +169,78 @@ class Runtime(ABC):
         try:
             for index in range(pool.actors.num):
                 pool.shards.append(LiveShard(pool, index, self._spawn(pool, index, 0)))
-        except ShardFailed:
-            attempt_all([partial(self._stop, shard) for shard in reversed(pool.shards)])
+            for shard in pool.shards:
+                self._settle(shard)
+        except BaseException:
+            self._stop(pool.shards)
             raise
-        for shard in pool.shards:
-            self.cleanup.callback(self._stop, shard)
         return pool
 
     def _spawn(self, pool: LivePool, index: int, incarnation: int) -> object:
-        shard = Shard(pool.name, index, pool.actors.num, incarnation, derive(pool.seed, index, incarnation))
+        shard = Shard(pool.name, index, max(pool.actors.num, index + 1), incarnation, derive(pool.seed, index, incarnation))
         try:
-            return self.spawn(pool.actors.make, shard)
+            return self.spawn(pool, shard)
+        except TflowError:
+            raise
         except Exception as error:
-            raise ShardFailed(f"Shard {pool.name}[{index}] could not be made: {type(error).__name__}: {error}") from error
+            raise stillborn(pool, index, error) from error
 
-    def _stop(self, shard: LiveShard) -> None:
-        if shard.handle is not None:
-            self.stop(shard.handle)
+    def resize(self, pool: LivePool, num: int) -> None:
+        """Make a pool larger, with actors that have the newest state, or smaller: the last ones leave when they have answered."""
+        newcomers: list[LiveShard] = []
+        state, versions = pool.newest_state()
+        try:
+            for index in range(len(pool.shards), num):
+                life = pool.lives.get(index, 0)
+                newcomers.append(LiveShard(pool, index, self._spawn(pool, index, life), life))
+                newcomers[-1].join(state, versions)
+            for shard in newcomers:
+                self._settle(shard)
+        except BaseException:
+            self._stop(newcomers)
+            raise
+        leavers = pool.shards[num:]
+        pool.shards[num:] = newcomers
+        self.resizes += 1
+        for shard in leavers:
+            shard.leaving = True
+            pool.leavers.append(shard)
+            self.let_go(shard)
+
+    def let_go(self, shard: LiveShard) -> None:
+        """End an actor that leaves, unless it still has something to do."""
+        if shard.under_way or shard not in shard.pool.leavers:
+            return
+        shard.pool.leavers.remove(shard)
+        shard.pool.lives[shard.index] = shard.incarnation + 1
+        if shard in self.dead:
+            self.dead.remove(shard)
+        self._stop([shard])
+        shard.handle = None
+        waiting, shard.waiting = shard.waiting, deque()
+        for call in waiting:
+            call.finish(lost=GONE)
+
+    def _settle(self, shard: LiveShard) -> None:
+        try:
+            self.settle(shard.handle)
+        except TflowError:
+            raise
+        except Exception as error:
+            raise stillborn(shard.pool, shard.index, error) from error
+
+    def _stop(self, shards: Iterable[LiveShard]) -> None:
+        """End those that are alive, the youngest first."""
+        self.stop([shard.handle for shard in reversed(list(shards)) if shard.handle is not None])
 
     # ------------------------------------------------------------------- what all runtimes share: calls, deaths, new lives
 
     def dispatch(self, call: Call) -> None:
         """Send a call, with the state that waits for its actor; between two lives of the actor, it waits."""
         shard = call.shard
-        if shard.given_up:
+        if shard.leaving and shard not in shard.pool.leavers:
+            call.finish(lost=GONE)
+        elif shard.given_up:
             call.finish(lost=shard.obituary)
         elif shard.handle is None:
             shard.waiting.append(call)
@@ -194,6 +263,8 @@ class Runtime(ABC):
             shard.bury(call.lost, self.now())
             self.dead.append(shard)
             log.warning("Shard %s died: %s. Calls that it had not answered are lost.", shard.place, call.lost)
+        if shard.leaving:
+            self.let_go(shard)
 
     def revive(self) -> None:
         """Make the dead again that are wanted and whose pause is over."""
@@ -207,6 +278,13 @@ class Runtime(ABC):
                 waiting, shard.waiting = shard.waiting, deque()
                 for call in waiting:
                     self.dispatch(call)
+
+    def deadline(self, call: Call) -> float:
+        """When the actor counts as hung if it has not answered; never, as long as the call waits for others or for a new life."""
+        shard = call.shard
+        if call.timeout_s is None or next(iter(shard.under_way), None) is not call:
+            return float("inf")
+        return max(call.sent_at, shard.heard_at, self.up_since(shard.handle)) + call.timeout_s
 
     def next_revival(self) -> float:
         """When there will be something to do for ``revive``."""
@@ -223,13 +301,18 @@ class Runtime(ABC):
         """End all actors, the youngest first. Safe to repeat."""
         if not self.closed:
             self.closed = True
-            self.cleanup.close()
+            self._stop(shard for pool in self.pools.values() for shard in pool.shards + pool.leavers)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
+
+
+def stillborn(pool: LivePool, index: int, error: Exception) -> ShardFailed:
+    """The error for an actor whose constructor raised."""
+    return ShardFailed(f"Shard {pool.name}[{index}] could not be made: {type(error).__name__}: {error}")
 
 
 def _numbered(name: str) -> Iterator[str]:

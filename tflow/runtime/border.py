@@ -8,7 +8,7 @@ from __future__ import annotations
 import pickle
 from dataclasses import fields, is_dataclass
 from enum import Enum
-from types import BuiltinFunctionType, FunctionType
+from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Generic, TypeVar, cast
 
 import cloudpickle
@@ -16,7 +16,7 @@ import cloudpickle
 from tflow.types import Frozen
 
 X = TypeVar("X")
-ATOMS = (bool, range, type(None), type, BuiltinFunctionType, Enum)
+ATOMS = (bool, range, type(None), type, Enum)
 PLAIN = (int, float, complex, str, bytes)
 SIMPLE = {*PLAIN, bool, type(None)}
 
@@ -29,6 +29,8 @@ def is_frozen(value: object) -> bool:
 def _is_frozen(value: object, atoms: tuple[type, ...]) -> bool:
     if isinstance(value, atoms):
         return True
+    if isinstance(value, BuiltinFunctionType):
+        return isinstance(value.__self__, (ModuleType, type))  # else it is a method of something, such as a list
     if isinstance(value, PLAIN):
         return not getattr(value, "__dict__", None)
     if isinstance(value, (tuple, frozenset)):
@@ -54,6 +56,11 @@ class Parcel(Generic[X]):
         buffers: list[pickle.PickleBuffer] = []
         self.packed = cloudpickle.dumps(value, protocol=5, buffer_callback=buffers.append)
         self.buffers = [bytes(buffer.raw()) for buffer in buffers]
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        return len(self.packed) + sum(map(len, self.buffers))
 
     def open(self) -> X:
         return cast("X", pickle.loads(self.packed, buffers=self.buffers))  # noqa: S301  # our own bytes, made above

@@ -8,11 +8,11 @@ The same cells run on the driver and inside actors; a ``Site`` is the place they
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from tflow.combinators import nodes
-from tflow.errors import OperatorError
+from tflow.errors import OperatorError, ShardFailed
 from tflow.runtime.answers import Answer
 from tflow.runtime.stats import Reading
 from tflow.types import Provenance
@@ -30,6 +30,8 @@ class Site:
         self.actor: object = None
         self.resume: Mapping[int, int] = {}
         """Values that earlier lives of an actor have read, by position of the source."""
+        self.carriers: Collection[nodes.Node] = ()
+        """Streams that may carry items which stay where they were made."""
         self.env_steps = 0
         """Counted where items enter the driver."""
 
@@ -40,6 +42,10 @@ class Site:
     def now(self) -> float:
         """The runtime's clock, in seconds."""
         raise NotImplementedError
+
+    def lose(self, loss: ShardFailed) -> None:
+        """An item was delivered as a ref, and is lost with the node that had it."""
+        raise loss
 
     def blame(self, node: nodes.Node, item: int, error: Exception) -> OperatorError:
         """The error to raise when user code raised ``error``."""

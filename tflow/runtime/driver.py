@@ -8,10 +8,11 @@ from functools import partial
 from tflow.combinators import graph, nodes
 from tflow.combinators.actors import Actors
 from tflow.combinators.validate import actors_in
-from tflow.errors import RunClosed, TflowError
-from tflow.runtime.base import Call, Mailbox, Owner, Runtime, derive
+from tflow.errors import RunClosed, ShardFailed, TflowError
+from tflow.runtime.base import Call, Mailbox, Owner, Runtime, derive, log
 from tflow.runtime.cell import Site, attempt_all
 from tflow.runtime.ledger import Books
+from tflow.runtime.refs import carriers
 from tflow.runtime.shards import LivePool, LiveShard
 
 EARLIEST_S = 0.001
@@ -29,7 +30,9 @@ class Driver(Site):
         self.run = runtime.new_run()
         self.run_seed = seed
         self.fuse = fuse
-        self.positions = {node: index for index, node in enumerate(graph.walk(sink))}
+        order = graph.walk(sink)
+        self.positions = {node: index for index, node in enumerate(order)}
+        self.carriers = carriers(order)
         named = dict.fromkeys(id(actors) for actors in actors_in(sink))
         self.seats = {actors: seat for seat, actors in enumerate(named)}
         """The place of each description in the plan; seeds depend on it, not on who is made first."""
@@ -51,10 +54,21 @@ class Driver(Site):
 
     def live(self, actors: Actors[object]) -> LivePool:
         """The live actors of a description that the plan names."""
-        pool = self.runtime.pool(actors, derive(self.run_seed, self.seats[id(actors)]))
+        if actors.place.beside is not None:
+            self.live(actors.place.beside)
+        pool = self.runtime.pool(actors, derive(self.run_seed, self.seats.setdefault(id(actors), len(self.seats))))
         if pool not in self.pools:
             self.pools.append(pool)
         return pool
+
+    def size(self, actors: Actors[object]) -> int:
+        """How many actors of a description there are now."""
+        return len(self.live(actors).shards)
+
+    def lose(self, loss: ShardFailed) -> None:
+        self.books.delivered -= 1
+        self.books.dropped["lost"] += 1
+        log.warning("%s The item is dropped.", loss)
 
     def issue(
         self, shard: LiveShard, method: str, args: tuple[object, ...], owner: Owner, *, timeout_s: float | None = None
@@ -97,10 +111,10 @@ class Driver(Site):
         """Do what is due: end actors that hang, make dead ones again. Returns how long to wait for the next of these."""
         now = self.runtime.now()
         for call in list(self.timed):
-            if deadline(call) <= now:
+            if self.runtime.deadline(call) <= now:
                 self.runtime.kill(call.shard.handle)
         self.runtime.revive()
-        alarm = min([self.runtime.next_revival(), *map(deadline, self.timed)])
+        alarm = min([self.runtime.next_revival(), *map(self.runtime.deadline, self.timed)])
         return timeout if timeout == 0 or alarm == float("inf") else max(alarm - now, EARLIEST_S)
 
     def asked_in_vain(self) -> None:
@@ -121,6 +135,9 @@ class Driver(Site):
         self.books.abandoned += len(unwanted)
         for call in reversed(self.runtime.cancel(unwanted)):  # the latest first: it wins
             call.shard.give_back(call.luggage.state)
+        for call in unwanted:
+            if call.shard.leaving:
+                self.runtime.let_go(call.shard)
 
     def forget(self) -> None:
         """The run is over: leave nothing of it in the session."""
@@ -128,10 +145,3 @@ class Driver(Site):
         if not self.runtime.closed:
             handles = [shard.handle for pool in self.pools for shard in pool.shards if shard.handle is not None]
             attempt_all([partial(self.runtime.forget, handle, self.run) for handle in handles])
-
-
-def deadline(call: Call) -> float:
-    """When the actor counts as hung if it has not answered; never, as long as the call waits for others or for a new life."""
-    if call.timeout_s is None or next(iter(call.shard.under_way), None) is not call:
-        return float("inf")
-    return max(call.sent_at, call.shard.heard_at) + call.timeout_s

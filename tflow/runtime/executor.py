@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Generic, Self, cast
 
 from tflow.combinators import check, graph, nodes
-from tflow.combinators.actors import Actors
+from tflow.combinators.actors import Actor, Actors
 from tflow.combinators.describe import placement
 from tflow.combinators.runnable import Runnable
 from tflow.combinators.validate import actors_in
@@ -218,6 +218,24 @@ class Run(Generic[T]):
             if call.error is not None:
                 raise call.error
         return [cast("U", call.reply.items[0]) for call in calls if isinstance(call.reply, Reply)]
+
+    def resize(self, actors: Actors[W], num: int) -> None:
+        """Make a pool of actors larger or smaller while the run goes on.
+
+        Newcomers have the newest state that any of the others was sent and take part from the next call on (with ``gather_sync``:
+        from the next round on). The last ones leave: they answer what they were asked, and then end.
+
+        Law: nothing that was asked for is lost.
+        """
+        self._check_open()
+        check.whole("resize", "num", num, least=1, most=check.MOST_ACTORS)
+        if not any(actors is named for named in actors_in(self.plan.node)):
+            raise PlanError(f"resize: the plan does not name the actors {actors!r}.")
+        if isinstance(actors, Actor):
+            raise PlanError(
+                f"resize: {actors.name} is a single actor. Describe actors that can become more with create_actors()."
+            )
+        self._runtime.resize(self._driver.live(actors), num)
 
     # ------------------------------------------------------------------- the end
 

@@ -24,7 +24,7 @@ class FedRounds(Rounds):
         while True:
             while self.buffer:
                 yield self.deliver()
-            self.raise_failure()
+            self.catch_up()
             waiting = [link for link in self.links if not link.ended and link not in self.asked]
             if waiting and not self.over:
                 answer = self.ups[0].poll()
@@ -70,7 +70,7 @@ class FedStream(Gather):
         while True:
             while self.buffer:
                 yield self.deliver()
-            self.raise_failure()
+            self.catch_up()
             alive = [link for link in self.links if not link.ended]
             answer: Answer = self.take_one(alive) if alive and not self.over else DONE
             self.over = answer is DONE

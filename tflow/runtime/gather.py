@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from itertools import chain
+from itertools import chain, count
 
 from tflow.combinators import graph, nodes
 from tflow.errors import NoHealthyShards, TflowError
@@ -17,6 +17,7 @@ from tflow.runtime.host import Reply, Request
 from tflow.runtime.program import Fed, localised, marked
 from tflow.runtime.shards import LiveShard
 from tflow.runtime.stats import NOTHING_READ, Reading, Staleness
+from tflow.types import TimeBudget
 
 EVERYTHING = 2**62
 """A fed shard answers with all that its input gives."""
@@ -25,8 +26,10 @@ EVERYTHING = 2**62
 class Link:
     """One shard of one gather."""
 
-    def __init__(self, index: int, shard: LiveShard, program: nodes.Node) -> None:
+    def __init__(self, index: int, source: nodes.Node, shard: LiveShard, program: nodes.Node) -> None:
         self.index = index
+        self.source = source
+        """Where in the plan it begins: an actor may serve a gather in several ways."""
         self.shard = shard
         self.program = program
         self.life = -1
@@ -64,30 +67,57 @@ class Gather(Cell):
         assert isinstance(node, (nodes.Gathering, nodes.CallActor))
         self.on_death, self.timeout_s = node.on_death, node.timeout_s
         self.position = site.positions[node]
+        self.by_ref = node in site.carriers
         self.buffer: deque[tuple[Ready, Link]] = deque()
         self.failure: TflowError | None = None
         self.staleness: dict[str, Staleness] = {}
-        self.links = [Link(index, shard, program) for index, (shard, program) in enumerate(self.shards(node, site))]
+        self.links: list[Link] = []
+        self.numbers = count()
         self.ready: deque[Link] = deque()
         """Links whose oldest call is finished, in the order of finishing."""
         super().__init__(node, ups, site)
+        self.join()
 
-    def shards(self, node: nodes.Node, site: Driver) -> Iterator[tuple[LiveShard, nodes.Node]]:
-        """The live shards and what each runs."""
+    def join(self) -> None:
+        """Take part with the shards that there are: at the start, and whenever actors have come or gone."""
+        self.resizes = self.site.runtime.resizes
+        known = {(link.source, link.shard): link for link in self.links}
+        present: list[Link] = []
+        for source, shard, program in self.shards():
+            link = known.get((source, shard)) or Link(next(self.numbers), source, shard, program)
+            present.append(link)
+            if (source, shard) not in known:
+                self.welcome(link)
+        gone = [link for link in self.links if link not in present]
+        for link in gone:
+            link.ended = True
+        self.links = present + gone
+
+    def welcome(self, link: Link) -> None:
+        """A shard takes part from now on."""
+
+    def shards(self) -> Iterator[tuple[nodes.Node, LiveShard, nodes.Node]]:
+        """Where each shard begins, its actor, and what runs there."""
+        node, live, positions = self.node, self.site.live, self.site.positions
         if isinstance(node, nodes.CallActor):
-            program = nodes.ForEach(Fed(), node.op)
-            yield site.live(node.actor).shards[0], marked(program, node, site.positions)
+            yield node, live(node.actor).shards[0], marked(nodes.ForEach(Fed(), node.op), node, positions)
             return
         up = node.inputs[0]
-        for index, (actors, shard) in enumerate(graph.shards(up)):
-            yield site.live(actors).shards[shard], localised(up, index, site.positions)
+        for index, (source, shard) in enumerate(graph.places(up, self.site.size)):
+            yield source, live(source.of).shards[shard], localised(up, index, positions, self.site.size)
 
-    def issue(self, link: Link, *, count: int = EVERYTHING, feed: Ready | None = None, last: bool = False) -> None:
+    def catch_up(self) -> None:
+        """Between two items: raise what a shard raised, after everything else that arrived was delivered; see who is there."""
+        self.raise_failure()
+        if self.resizes != self.site.runtime.resizes:
+            self.join()
+
+    def issue(self, link: Link, *, count: int | TimeBudget = EVERYTHING, feed: Ready | None = None, last: bool = False) -> None:
         """Ask a shard for items."""
         key = (self.site.run, self.position, link.index)
         fed = () if feed is None else (feed,)
         program, resume = link.introduction()
-        request = Request(key, program, resume, self.site.fuse, count, fed, last)
+        request = Request(key, program, resume, self.site.fuse, count, self.by_ref, fed, last)
         call = self.site.issue(link.shard, "pull", (request,), self, timeout_s=self.timeout_s)
         call.tag = link
         link.calls.append(call)
@@ -126,7 +156,9 @@ class Gather(Cell):
     def bereaved(self, link: Link) -> None:
         """A call is lost with its actor: go on as the plan says."""
         policy, shard = self.on_death, link.shard
-        if policy == "skip":
+        if shard.leaving:
+            link.ended = True
+        elif policy == "skip":
             link.ended = link.dead = True
             if all(each.dead for each in self.links):
                 last = shard.failure("was the last")
@@ -161,7 +193,7 @@ class Gather(Cell):
         return answer
 
     def raise_failure(self) -> None:
-        """Raise what a shard raised, after everything else that arrived was delivered."""
+        """Raise what a shard raised."""
         if self.failure is not None:
             raise self.failure
 
@@ -213,7 +245,7 @@ class Rounds(Gather):
         while True:
             while self.buffer:
                 yield self.deliver()
-            self.raise_failure()
+            self.catch_up()
             if not self.asked:
                 self.asked = [link for link in self.links if not link.ended]
                 for link in self.asked:
@@ -230,7 +262,7 @@ class Rounds(Gather):
         """True if every shard has answered. One that died and is made again is asked again: the round stays whole."""
         again = self.makes_items and self.on_death == "restart"
         for link in self.asked:
-            if again and link.calls[0].done and link.calls[0].lost and not link.shard.given_up:
+            if again and link.calls[0].done and link.calls[0].lost and not (link.shard.given_up or link.shard.leaving):
                 link.calls.popleft()
                 self.issue(link, count=1)
         return all(link.calls[0].done for link in self.asked)
@@ -257,18 +289,21 @@ class Stream(Gather):
     node: nodes.GatherAsync
 
     def __init__(self, node: nodes.Node, ups: tuple[Cell, ...], site: Site) -> None:
-        super().__init__(node, ups, site)
-        self.finished = list(self.links)
+        self.finished: list[Link] = []
         """Shards that have room for another call."""
+        super().__init__(node, ups, site)
+
+    def welcome(self, link: Link) -> None:
+        self.finished.append(link)
 
     def answers(self) -> Iterator[Answer]:
         while True:
             while self.buffer:
                 yield self.deliver_if_fresh()
-            self.raise_failure()
+            self.catch_up()
             for link in self.finished:
                 while len(link.calls) < self.node.in_flight and not link.ended:
-                    self.issue(link, count=self.node.per_call)
+                    self.issue(link, count=self.site.runtime.most_items(self.node.per_call))
             self.finished.clear()
             if self.ready:
                 self.finished.append(self.ready.popleft())

@@ -5,6 +5,7 @@ Chains are kept by (run, node), so two plans over the same actors never meet eac
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import NamedTuple
@@ -12,12 +13,13 @@ from typing import NamedTuple
 from tflow.combinators import nodes
 from tflow.combinators.methods import bound
 from tflow.errors import OperatorError, TflowError
+from tflow.runtime import joints  # noqa: F401  # it registers its cells
 from tflow.runtime.answers import DONE, SKIP, Ready
 from tflow.runtime.build import build
 from tflow.runtime.cell import Cell, Site, attempt_all
 from tflow.runtime.cells import Inbox
 from tflow.runtime.stats import Reading
-from tflow.types import Provenance, Shard, Source
+from tflow.types import Provenance, Shard, Source, TimeBudget
 
 ChainKey = tuple[int, int, int]
 """A run, the position of the gather in its plan, and which of its shards this is: one actor may serve several."""
@@ -45,8 +47,10 @@ class Request(NamedTuple):
     resume: Mapping[int, int]
     """Values that earlier lives have read, by position of the source: they are skipped."""
     fuse: bool
-    most: int
+    most: int | TimeBudget
     """How many items to answer with; a fed shard answers with all that its input gives."""
+    by_ref: bool
+    """The driver does not look into the items: they may stay where they are made."""
     feed: tuple[Ready, ...]
     last: bool
     """No more input will come: give out what is held back."""
@@ -121,8 +125,9 @@ class Host:
         items: list[object] = []
         origins: list[Provenance] = []
         ended, error, unused = False, None, 0
+        has_room = within(request.most, items)
         try:
-            while len(items) < request.most:
+            while has_room():
                 answer = cell.poll()
                 if type(answer) is tuple:
                     items.append(answer[0])
@@ -177,6 +182,34 @@ class Host:
         close = getattr(self.actor, "close", None)
         if callable(close):
             close()
+
+
+def within(most: int | TimeBudget, items: list[object]) -> Callable[[], bool]:
+    """What says, before each item, whether there is room for it in the answer."""
+    if not isinstance(most, TimeBudget):
+        return lambda: len(items) < most
+    until, size, counted = time.perf_counter() + most.seconds, 0, 0
+
+    def has_room() -> bool:
+        nonlocal size, counted
+        size, counted = size + sum(map(bytes_in, items[counted:])), len(items)
+        return not items or (counted < most.items and size < most.megabytes * 2**20 and time.perf_counter() < until)
+
+    return has_room
+
+
+def bytes_in(value: object) -> int:
+    """Roughly how much memory a value takes: arrays are what counts."""
+    size = getattr(value, "nbytes", None)
+    if isinstance(size, int):
+        return size
+    if isinstance(value, (str, bytes, bytearray)):
+        return len(value)
+    if isinstance(value, dict):
+        return sum(map(bytes_in, value.values()))
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return sum(map(bytes_in, value))
+    return 16 + sum(map(bytes_in, getattr(value, "__dict__", {}).values()))
 
 
 def steps_of(item: object) -> int:

@@ -17,7 +17,7 @@ from tflow.runtime.cell import Cell, Site, runs
 from tflow.runtime.chain import first_state, own_copy
 from tflow.runtime.driver import Driver
 from tflow.runtime.shards import LivePool, LiveShard
-from tflow.types import NOWHERE, AnyOp, LiveOp, Provenance, StatefulLiveOp, V, W
+from tflow.types import NOWHERE, AnyOp, LiveOp, Provenance, Ref, StatefulLiveOp, V, W
 
 Event = tuple[LiveShard, Callable[..., object], object]
 
@@ -33,27 +33,27 @@ class LiveHandles(Generic[W]):
     def __len__(self) -> int:
         return len(self.pool.shards)
 
-    def send(self, method: Callable[[W, V], object], value: V, /, *, shard: int | None = None) -> None:
+    def send(self, method: Callable[[W, V], object], value: V | Ref[V], /, *, shard: int | None = None) -> None:
         check.function("send", method)
         if shard is None:
             if len(self) > 1:
                 raise PlanError(f"send: {self.pool.name} has {len(self)} actors; say which with shard=.")
             shard = 0
-        self.outbox.append((self._shard("send", shard), method, value))
+        self.outbox.append((self._shard("send", shard), method, value.held if isinstance(value, Ref) else value))
 
     def update(
         self,
         method: Callable[[W, V], object],
-        value: V,
+        value: V | Ref[V],
         /,
         *,
         shards: Iterable[int] | None = None,
         policy: str = "default",
     ) -> None:
         check.function("update", method)
-        version, value = self.version(policy), cast("V", self.runtime.hold(value))
+        version, held = self.version(policy), self.runtime.hold(value.held if isinstance(value, Ref) else value)
         for shard in range(len(self)) if shards is None else shards:
-            self._shard("update", shard).put_state(method, value, policy, version)
+            self._shard("update", shard).put_state(method, held, policy, version)
 
     def advance(self, policy: str = "default", /) -> int:
         self.pool.versions[policy] = self.version(policy) + 1

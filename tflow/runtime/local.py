@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Collection, Sequence
 
 from tflow.errors import Deadlock, OperatorError, TflowError
 from tflow.runtime.base import Call, Mailbox, Runtime
+from tflow.runtime.cell import attempt_all
 from tflow.runtime.host import Host
-from tflow.runtime.shards import LiveShard
+from tflow.runtime.shards import LivePool, LiveShard
 from tflow.types import Shard
 
 
@@ -34,8 +35,8 @@ class LocalRuntime(Runtime):
         self.busy: set[LiveShard] = set()
         """Actors that a call is running in: one that starts a run of its own there waits inside another's wait."""
 
-    def spawn(self, make: Callable[[Shard], object], shard: Shard) -> Host:
-        return Host(make, shard)
+    def spawn(self, pool: LivePool, shard: Shard) -> Host:
+        return Host(pool.actors.make, shard)
 
     def submit(self, call: Call) -> None:
         self.queue.append(call)
@@ -82,9 +83,8 @@ class LocalRuntime(Runtime):
         self.queue = deque(call for call in self.queue if call not in calls)
         return cancelled
 
-    def stop(self, handle: object) -> None:
-        assert isinstance(handle, Host)
-        handle.close()
+    def stop(self, handles: Sequence[object]) -> None:
+        attempt_all([handle.close for handle in handles if isinstance(handle, Host)])
 
     def kill(self, handle: object) -> None:
         lost = [call for call in self.queue if call.shard.handle is handle]

@@ -26,12 +26,14 @@ LONGEST_PAUSE_S = 10.0
 class LiveShard:
     """One live actor, through all of its lives."""
 
-    def __init__(self, pool: LivePool, index: int, handle: object) -> None:
+    def __init__(self, pool: LivePool, index: int, handle: object, incarnation: int = 0) -> None:
         self.pool = pool
         self.index = index
         self.handle: object | None = handle
         """None between two lives."""
-        self.incarnation = 0
+        self.leaving = False
+        """The pool was made smaller: no more is asked of it, and it ends when it has answered what it was asked."""
+        self.incarnation = incarnation
         """The life that calls issued now will meet."""
         self.deaths = 0
         """In a row, without an answer between them."""
@@ -59,6 +61,10 @@ class LiveShard:
     @property
     def given_up(self) -> bool:
         return self.deaths > MOST_DEATHS
+
+    def join(self, state: State, versions: Mapping[str, int]) -> None:
+        """Start with the state that the others have."""
+        self.state, self.sent, self.versions = dict(state), dict(state), dict(versions)
 
     def put_state(self, method: Callable[..., object], value: object, policy: str, version: int) -> None:
         """Replace what waits for this policy and method."""
@@ -105,7 +111,19 @@ class LivePool:
         self.name = name
         self.seed = seed
         self.shards: list[LiveShard] = []
+        self.leavers: list[LiveShard] = []
+        self.lives: dict[int, int] = {}
+        """How many lives the shards that have left had, by index."""
         self.versions: dict[str, int] = {}
+
+    def newest_state(self) -> tuple[State, dict[str, int]]:
+        """The newest of all state that any shard was sent, for one that joins late; and which versions that makes."""
+        state: State = {}
+        versions: dict[str, int] = {}
+        for shard in sorted(self.shards, key=lambda shard: sum(shard.versions.values())):
+            state |= shard.sent
+            versions |= shard.versions
+        return state, versions
 
     def staleness(self, versions: Mapping[str, int]) -> dict[str, int]:
         """Updates since a call that was issued with these versions, per policy."""

@@ -21,7 +21,8 @@ from tflow.runtime.base import Call, Mailbox
 from tflow.runtime.border import SIMPLE, Parcel, across, is_frozen
 from tflow.runtime.host import Host, Luggage, Reply, Request
 from tflow.runtime.local import LocalRuntime
-from tflow.types import Shard, Source
+from tflow.runtime.shards import LivePool
+from tflow.types import Shard, Source, TimeBudget
 
 Pause = Literal["look", "pass time"]
 """What the driver does while no actor moves."""
@@ -336,7 +337,11 @@ class SimRuntime(LocalRuntime):
     def hold(self, value: object) -> object:
         return across(value)
 
-    def spawn(self, make: Callable[[Shard], object], shard: Shard) -> SimHost:
+    def most_items(self, per_call: int | TimeBudget) -> int:
+        return 1 + self.choose(per_call.items) if isinstance(per_call, TimeBudget) else per_call
+
+    def spawn(self, pool: LivePool, shard: Shard) -> SimHost:
+        make = pool.actors.make
         if shard.incarnation and self.left["refuses"] and self.choose(2):
             self.left["refuses"] -= 1
             self.trace.append(Moment(self.clock, f"{shard.actors}[{shard.index}]", shard.incarnation, "refuses"))

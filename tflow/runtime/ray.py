@@ -1,0 +1,345 @@
+"""The runtime for real processes and clusters. The only module that imports ray.
+
+Every actor is a Ray actor (``remote.py``). A call is one short message (``wire.py``) and its answer one object, so an item costs
+what a call costs by hand. Where the driver does not look into items (``refs.py``) an answer is two objects: the second, with the
+items, stays in the store of the node that made it, and goes from there to the actor that takes it.
+
+Ray restarts no actor and repeats no call here: the driver does, with the current weights and as the plan says.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any, cast
+
+import ray
+from ray import exceptions
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from tflow.combinators import check
+from tflow.errors import Deadlock, PlanError, RunClosed, ShardFailed, TflowError
+from tflow.runtime import cluster
+from tflow.runtime.base import Call, Mailbox, Runtime
+from tflow.runtime.border import SIMPLE, Parcel
+from tflow.runtime.host import bytes_in
+from tflow.runtime.refs import Remote
+from tflow.runtime.remote import Birth, Failed, Home, RemoteHost, Stillborn
+from tflow.runtime.shards import LivePool
+from tflow.runtime.wire import Stored, pack, unpack_reply
+from tflow.types import Shard, TimeBudget
+
+GRACE_S = 5.0
+"""How long actors may take to close."""
+INLINE_BYTES = 64 * 1024
+"""Smaller values travel inside the call: that costs less than the store."""
+DEAD = (exceptions.RayActorError, exceptions.WorkerCrashedError, exceptions.NodeDiedError, exceptions.OutOfMemoryError)
+"""The actor is gone, or nobody can say: whether it ran the call is unknown."""
+GONE = (exceptions.ObjectLostError, exceptions.ObjectFetchTimedOutError, exceptions.OwnerDiedError)
+"""A value is gone with the node that had it."""
+TAKEN = object()
+
+
+def find_home() -> Home:
+    """Where this process is."""
+    return Home(ray.get_runtime_context().get_node_id(), ray.util.get_node_ip_address())  # type: ignore[no-untyped-call]  # Ray's
+
+
+class Handle:
+    """One actor, as the driver knows it."""
+
+    def __init__(self, actor: Any, place: str, needs: Mapping[str, float]) -> None:  # Any: Ray makes its methods at run time
+        self.actor = actor
+        self.do = actor.do
+        self.do_by_ref = actor.do_by_ref.options(num_returns=2)
+        self.place = place
+        self.needs = needs
+        self.birth: Any = actor.hello.remote()  # Any: a ref
+        self.up_at = float("inf")
+        self.home = Home("", "")
+        self.pid = 0
+        self.verdict = ""
+        """Why it was ended, if we ended it."""
+
+    def born(self, birth: Birth, now: float) -> None:
+        self.home, self.pid, _ = birth
+        self.up_at = now
+
+    @property
+    def where(self) -> str:
+        return f" (process {self.pid} on node {self.home.address})" if self.pid else ""
+
+
+class RayBox:
+    """The items of one answer, in Ray's store."""
+
+    def __init__(self, ref: Any, place: str) -> None:  # Any: a ref
+        self.ref = ref
+        self.place = place
+        self.items: list[object] = []
+        """Fetched, and not yet taken. Each item is handed out once, so that no two takers share one."""
+
+    def take(self, index: int) -> object:
+        if index >= len(self.items) or self.items[index] is TAKEN:
+            try:
+                self.items = list(ray.get(self.ref))
+            except (*DEAD, *GONE) as error:
+                raise ShardFailed(f"An item of {self.place} is lost: {cluster.brief(error)}.") from None
+        item, self.items[index] = self.items[index], TAKEN
+        return item
+
+
+class RayRuntime(Runtime):
+    """Runs actors as processes, on this machine or on a cluster.
+
+    Without ``address`` it joins the Ray of this process if there is one, else it starts one, which ends with it: without a
+    dashboard unless ``dashboard=True``, always with token authentication. ``modules`` are your own modules or packages (names,
+    modules or paths) that the other nodes of a cluster need and do not have.
+    """
+
+    def __init__(
+        self,
+        address: str | None = None,
+        *,
+        num_cpus: int | None = None,
+        num_gpus: int | None = None,
+        store_mb: float | None = None,
+        modules: Sequence[str | ModuleType | Path] = (),
+        dashboard: bool = False,
+        logs: bool = True,
+        start_timeout_s: float = 120.0,
+    ) -> None:
+        super().__init__()
+        self.closed = True  # until everything below has worked
+        self.start_timeout_s = check.positive("RayRuntime", "start_timeout_s", start_timeout_s)
+        settings = cluster.Settings(address, num_cpus, num_gpus, store_mb, tuple(modules), dashboard, logs)
+        self.owns = not ray.is_initialized()
+        """The connection ends with this session; a cluster that it started ends too."""
+        settings.check(running=not self.owns)
+        if self.owns:
+            self._connect(settings)
+        self.cannot_grow = self.owns and address is None
+        self.home = find_home()
+        self.births: dict[Any, Handle] = {}  # Any: a ref
+        """Actors that are being made."""
+        self.parcels: dict[int, object] = {}
+        """What makes the actors of each description, packed once."""
+        self.closed = False
+
+    def _connect(self, settings: cluster.Settings) -> None:
+        if settings.address is None:
+            cluster.secure()
+        try:
+            ray.init(**settings.arguments())
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            raise PlanError(f"RayRuntime: could not connect to {settings.address or 'a Ray of its own'}: {error}") from error
+        if settings.address is None and not cluster.is_secure():
+            ray.shutdown()
+            raise PlanError("RayRuntime: this Ray started without token authentication. Set RAY_AUTH_MODE to token or disabled.")
+
+    # ------------------------------------------------------------------- actors
+
+    def spawn(self, pool: LivePool, shard: Shard) -> Handle:
+        place, key = pool.actors.place, id(pool.actors)
+        if self.cannot_grow:
+            cluster.check_feasible(pool.name, place, cast("list[dict[str, object]]", ray.nodes()))  # type: ignore[no-untyped-call]  # Ray's
+        if key not in self.parcels:
+            self.parcels[key] = self._packed(pool)
+        options: dict[str, object] = {
+            "max_restarts": 0,
+            "max_task_retries": 0,
+            "scheduling_strategy": self._strategy(pool, shard),
+        }
+        options |= {"num_cpus": place.cpus, "num_gpus": place.gpus, "resources": dict(place.custom)}
+        actor = ray.remote(RemoteHost).options(**options).remote(self.parcels[key], shard, find_home)
+        handle = Handle(actor, f"{pool.name}[{shard.index}]", place.needs)
+        self.births[handle.birth] = handle
+        return handle
+
+    def _packed(self, pool: LivePool) -> object:
+        try:
+            parcel = Parcel(pool.actors.make)
+        except Exception as error:
+            what = f"What makes {pool.name} cannot travel to another process"
+            raise PlanError(f"{what}: {type(error).__name__}: {error}.") from error
+        return parcel if parcel.size < INLINE_BYTES else ray.put(parcel)
+
+    def _strategy(self, pool: LivePool, shard: Shard) -> object:
+        """Which node. An actor that is made again may go elsewhere if that node is gone."""
+        place, again = pool.actors.place, shard.incarnation > 0
+        if place.nodes == "spread":
+            return "SPREAD"
+        neighbours = [other for other in pool.shards if other.index != shard.index] if place.nodes == "same" else []
+        if place.beside is not None:
+            partners = self.pools[id(place.beside)].shards
+            neighbours = [partners[shard.index % len(partners)]]
+        for neighbour in neighbours:
+            if isinstance(neighbour.handle, Handle):
+                if not again:
+                    self.settle(neighbour.handle)
+                if neighbour.handle.home.node:
+                    return NodeAffinitySchedulingStrategy(neighbour.handle.home.node, soft=again)
+        return None
+
+    def settle(self, handle: object) -> None:
+        assert isinstance(handle, Handle)
+        if handle.pid:
+            return
+        try:
+            birth = cast("Birth", ray.get(handle.birth, timeout=self.start_timeout_s))
+        except exceptions.GetTimeoutError:
+            free = {name: amount for name, amount in ray.available_resources().items() if ":" not in name}  # type: ignore[no-untyped-call]  # Ray's
+            raise ShardFailed(
+                f"Shard {handle.place} did not start within {self.start_timeout_s:g} s. It needs {handle.needs or 'one CPU'}, "
+                f"and free are {free}. Ask for less, or make room."
+            ) from None
+        except exceptions.RayError as error:
+            raise ShardFailed(f"Shard {handle.place} died while it was made: {cluster.brief(error)}.") from None
+        self.births.pop(handle.birth, None)
+        if birth.error is not None:
+            raise birth.error
+        handle.born(birth, self.now())
+
+    def up_since(self, handle: object) -> float:
+        assert isinstance(handle, Handle)
+        return handle.up_at
+
+    def most_items(self, per_call: int | TimeBudget) -> int | TimeBudget:
+        return per_call
+
+    def stop(self, handles: Sequence[object]) -> None:
+        actors = [handle for handle in handles if isinstance(handle, Handle)]
+        if not actors or not ray.is_initialized():
+            return
+        closing = [handle.actor.close.remote() for handle in actors]
+        closed, _ = ray.wait(closing, num_returns=len(closing), timeout=GRACE_S)
+        failures: list[BaseException] = []
+        for ref in closed:
+            try:
+                failures += filter(None, [ray.get(ref)])
+            except exceptions.RayError:
+                continue  # it is dead already
+        for handle in actors:
+            self.end(handle)
+        if failures:
+            raise failures[0]
+
+    def kill(self, handle: object) -> None:
+        assert isinstance(handle, Handle)
+        handle.verdict = "it took too long to answer and was ended"
+        self.end(handle)
+
+    def end(self, handle: Handle) -> None:
+        """End a process, whatever it is doing."""
+        self.births.pop(handle.birth, None)
+        ray.kill(handle.actor, no_restart=True)
+        if handle.home.node == self.home.node and cluster.is_stopped(handle.pid):  # then it does not hear Ray
+            os.kill(handle.pid, signal.SIGKILL)
+
+    def forget(self, handle: object, run: int) -> None:
+        assert isinstance(handle, Handle)
+        handle.actor.forget.remote(run)
+
+    # ------------------------------------------------------------------- calls
+
+    def hold(self, value: object) -> object:
+        if type(value) in SIMPLE or isinstance(value, Remote):
+            return value
+        return Parcel(value) if bytes_in(value) < INLINE_BYTES else Stored(ray.put(value))
+
+    def submit(self, call: Call) -> None:
+        handle = call.shard.handle
+        assert isinstance(handle, Handle)
+        try:
+            message, beside = pack(call)
+            if call.by_ref:
+                call.ticket, call.box = handle.do_by_ref.remote(message, *beside)
+            else:
+                call.ticket = handle.do.remote(message, *beside)
+        except TflowError:
+            raise
+        except exceptions.RayError as error:
+            raise RunClosed(f"Ray is gone: {cluster.brief(error)}.") from error
+        except Exception as error:
+            raise PlanError(f"What is sent to {handle.place} cannot travel: {type(error).__name__}: {error}.") from error
+        call.mailbox.tickets[call.ticket] = call
+
+    def wait(self, mailbox: Mailbox, *, timeout: float | None = None) -> None:
+        if mailbox.finished:
+            return
+        awaited = [*self.births, *mailbox.tickets]
+        if not awaited:  # all that is under way waits for an actor to be made again
+            if timeout is None:
+                raise Deadlock("Nothing is under way.")
+            time.sleep(timeout)
+            return
+        for ticket in ray.wait(awaited, num_returns=1, timeout=timeout)[0]:
+            if ticket in self.births:
+                self._born(self.births.pop(ticket))
+            else:
+                self._answered(mailbox.tickets.pop(ticket))
+
+    def _born(self, handle: Handle) -> None:
+        """An actor that was made again is ready, or could not be made; then its calls will say so."""
+        try:
+            handle.born(ray.get(handle.birth), self.now())
+        except exceptions.RayError:
+            return
+
+    def _answered(self, call: Call) -> None:
+        try:
+            answer = ray.get(call.ticket)
+        except DEAD as error:
+            self._lost(call, cluster.brief(error))
+        except GONE as error:
+            call.incarnation = -1  # a value is lost, and not the actor
+            call.finish(lost=f"a value on its way is lost: {cluster.brief(error)}")
+        except exceptions.RayError as error:
+            call.error = ShardFailed(f"Shard {call.shard.place} could not answer: {cluster.brief(error)}.")
+            call.finish()
+        else:
+            self._received(call, answer)
+
+    def _received(self, call: Call, answer: Any) -> None:  # Any: one of the things that RemoteHost answers
+        if isinstance(answer, Stillborn):
+            self._lost(call, answer.why)
+            return
+        if isinstance(answer, Failed):
+            call.error = answer.error
+        else:
+            reply = unpack_reply(answer, call)
+            if call.by_ref:
+                box = RayBox(call.box, call.shard.place)
+                facts = cast("list[tuple[int, object]]", reply.items)
+                reply.items[:] = [Remote(box, index, *fact) for index, fact in enumerate(facts)]
+            call.reply = reply
+        call.finish()
+
+    def _lost(self, call: Call, why: str) -> None:
+        """The actor is dead, or out of reach; then it must not come back."""
+        handle = call.shard.handle
+        if isinstance(handle, Handle) and call.shard.incarnation == call.incarnation:
+            why = f"{handle.verdict or why}{handle.where}"
+            self.end(handle)
+        call.finish(lost=why)
+
+    def cancel(self, calls: Collection[Call]) -> list[Call]:
+        for call in calls:
+            call.mailbox.tickets.pop(call.ticket, None)
+        return []
+
+    def now(self) -> float:
+        return time.monotonic()
+
+    def close(self) -> None:
+        if self.closed:
+            return
+        try:
+            super().close()
+        finally:
+            if self.owns:
+                ray.shutdown()

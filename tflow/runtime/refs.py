@@ -1,0 +1,102 @@
+"""Items that stay where they were made, while the driver passes on where that is.
+
+Between a gather and an operator that hands items to actors (``call``, ``hand_off``, ``repartition``, a ``RefOp``) the driver need
+not see them. Whether it does is a question about the plan, answered before it runs: ``carriers`` finds the streams that may carry
+remote items, and where such a stream meets an operator that looks into items, ``build`` puts a ``Fetch`` between the two.
+
+Only a runtime with processes has remote items. Elsewhere a stream that may carry them carries plain ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from tflow.combinators import nodes
+from tflow.errors import ShardFailed
+from tflow.runtime.answers import SKIP, Answer
+from tflow.runtime.cell import Cell, Site
+from tflow.runtime.stats import Reading
+from tflow.types import Frozen, RefOp
+
+PASSING = (nodes.Take, nodes.Drain, nodes.Every, nodes.Shuffle, nodes.Batch, nodes.UnionOf, nodes.Split, nodes.Branch)
+"""They move items on and never look into them."""
+TAKING = (nodes.Scatter, nodes.CallActor)
+"""They hand items to actors."""
+GATHERING = (nodes.Gathering, nodes.CallActor)
+
+
+class Box(Protocol):
+    """The items of one answer, in the store of a cluster."""
+
+    def take(self, index: int) -> object:
+        """Fetch one. Raises ``ShardFailed`` if it is lost."""
+        ...
+
+
+class Remote(Frozen):
+    """An item that is elsewhere, with what travels beside it."""
+
+    __slots__ = ("box", "env_steps", "index", "summary")
+
+    def __init__(self, box: Box, index: int, env_steps: int, summary: object) -> None:
+        self.box = box
+        self.index = index
+        self.env_steps = env_steps
+        self.summary = summary
+
+    def __deepcopy__(self, memo: object) -> Remote:
+        return self
+
+
+def fetched(value: object) -> object:
+    """The value itself, with everything in it that is remote: what was gathered in rounds or batched is a list."""
+    if type(value) is Remote:
+        return value.box.take(value.index)
+    if type(value) is list and any(type(member) in (list, Remote) for member in value):
+        return [fetched(member) for member in value]
+    return value
+
+
+def looks_in(node: nodes.Node) -> bool:
+    """True if an operator needs the items themselves, here on the driver."""
+    forwards = isinstance(node, nodes.ForEach) and isinstance(node.op, RefOp)
+    return not (forwards or isinstance(node, (*PASSING, *TAKING, *GATHERING)))
+
+
+def carriers(order: list[nodes.Node]) -> set[nodes.Node]:
+    """The driver streams of a plan that may carry remote items: those on a way from a gather to an operator that takes them
+    unopened. Where each call brings several items, they are small, and fetching them one by one would cost more."""
+    wanted: set[nodes.Node] = set()
+    for node in reversed(order):
+        forwards = isinstance(node, nodes.ForEach) and isinstance(node.op, RefOp)
+        if isinstance(node, TAKING) or forwards or (node in wanted and isinstance(node, PASSING)):
+            wanted.update(up for up in node.inputs if not up.parallel)
+    found: set[nodes.Node] = set()
+    for node in order:
+        if isinstance(node, GATHERING):
+            if node in wanted and getattr(node, "per_call", 1) == 1:
+                found.add(node)
+        elif not node.parallel and not looks_in(node) and any(up in found for up in node.inputs):
+            found.add(node)
+    return found
+
+
+class Fetch(Cell):
+    """Between a stream that may carry remote items and an operator that looks into them."""
+
+    def __init__(self, up: Cell, site: Site) -> None:
+        super().__init__(up.node, (up,), site)
+
+    def answers(self) -> Iterator[Answer]:
+        for answer in self.ups[0].stream:
+            if type(answer) is tuple:
+                try:
+                    answer = fetched(answer[0]), answer[1]
+                except ShardFailed as loss:
+                    self.site.lose(loss)
+                    answer = SKIP
+            yield answer
+
+    def readings(self) -> Iterator[tuple[nodes.Node, Reading]]:
+        return iter(())

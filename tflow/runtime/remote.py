@@ -1,0 +1,107 @@
+"""The far end of a cluster: an actor in a process of its own. Nothing raises from here: errors are answers."""
+
+from __future__ import annotations
+
+import os
+import traceback
+from collections.abc import Callable
+from typing import NamedTuple, cast
+
+from tflow.errors import OperatorError, TflowError, travelling
+from tflow.runtime.border import Parcel
+from tflow.runtime.host import Host, Reply, steps_of
+from tflow.runtime.wire import Answer, pack_reply, unpack
+from tflow.types import Shard
+
+
+class Home(NamedTuple):
+    """Where an actor lives."""
+
+    node: str
+    address: str
+
+
+class Birth(NamedTuple):
+    """What an actor says when it is made."""
+
+    home: Home
+    pid: int
+    error: BaseException | None
+
+
+class Failed(NamedTuple):
+    """The answer to a call that raised."""
+
+    error: TflowError
+
+
+class Stillborn(NamedTuple):
+    """The answer of an actor that could not be made."""
+
+    why: str
+
+
+class RemoteHost:
+    """A ``Host`` in its process."""
+
+    def __init__(self, make: Parcel[Callable[[Shard], object]], shard: Shard, find_home: Callable[[], Home]) -> None:
+        self.place = f"{shard.actors}[{shard.index}]"
+        self.home = find_home()
+        self.host: Host | None = None
+        self.failure: BaseException | None = None
+        try:
+            self.host = Host(make.open(), shard)
+        except BaseException as error:
+            self.note(error)
+            self.failure = travelling(error)
+
+    def __repr__(self) -> str:
+        return self.place  # it stands before every line that the actor prints
+
+    def hello(self) -> Birth:
+        return Birth(self.home, os.getpid(), self.failure)
+
+    def do(self, message: bytes, *beside: object) -> Answer | Failed | Stillborn:
+        """Run one call."""
+        if self.host is None:
+            return Stillborn(f"its constructor raised {type(self.failure).__name__}: {self.failure}")
+        method = "a call"
+        try:
+            method, luggage, args = unpack(message, beside)
+            reply = cast("Reply", getattr(self.host, method)(luggage, *args))
+        except BaseException as error:
+            failure = error
+            if not isinstance(error, TflowError):
+                failure = OperatorError(method, item=0, cause=error, shard=self.place)
+            self.note(failure)
+            return Failed(cast("TflowError", failure))
+        if reply.error is not None:
+            self.note(reply.error)
+        return pack_reply(reply, self.host.shard, luggage.versions)
+
+    def do_by_ref(self, message: bytes, *beside: object) -> tuple[object, list[object]]:
+        """The items apart from all else, and in their place what travels beside them."""
+        answer = self.do(message, *beside)
+        if isinstance(answer, (Failed, Stillborn)):
+            return answer, []
+        items, *rest = answer
+        return ([(steps_of(item), getattr(item, "summary", None)) for item in items], *rest), items
+
+    def forget(self, run: int) -> None:
+        if self.host is not None:
+            self.host.forget(run)
+
+    def close(self) -> BaseException | None:
+        try:
+            if self.host is not None:
+                self.host.close()
+        except BaseException as error:
+            self.note(error)
+            return travelling(error)
+        return None
+
+    def note(self, error: BaseException) -> None:
+        """Add where the error was raised: tracebacks do not travel."""
+        origin = error.cause if isinstance(error, OperatorError) else error
+        lines = "".join(traceback.format_exception(origin))
+        error.add_note(f"Raised in {self.place}, process {os.getpid()} on node {self.home.address}:\n{lines}")
