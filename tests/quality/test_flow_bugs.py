@@ -37,8 +37,9 @@ from tflow.laws import (
     SURVIVAL,
     Law,
 )
-from tflow.runtime import cells, chain, driver, feed, gather, host, joints, shards
+from tflow.runtime import cells, chain, feed, gather, host, joints, shards
 from tflow.runtime.answers import DONE, Answer, Ready
+from tflow.runtime.base import Runtime
 from tflow.runtime.cell import CELLS
 from tflow.testing import History, Schedule, check_combinator, explore, fault_profiles
 from tflow.testing.sources import Item, Maker, makers
@@ -390,7 +391,7 @@ def comes_to_an_end(history: History[int]) -> None:
 
 @bug(schedule(SURVIVAL, hung, comes_to_an_end, faults=fault_profiles(["hangs"], most=1)), size=2)
 def a_timeout_that_is_ignored(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(driver, "deadline", lambda call: float("inf"))
+    patch.setattr(Runtime, "deadline", lambda runtime, call: float("inf"))
 
 
 @bug(law(CONSERVATION, two, inputs=2), size=4)

@@ -165,8 +165,8 @@ def a_fusion_that_forgets_the_first_operator(patch: pytest.MonkeyPatch) -> None:
 
 @breaks(test_transforms.test_par_operators_do_per_shard_what_the_others_do)
 def shards_that_run_the_program_of_shard_zero(patch: pytest.MonkeyPatch) -> None:
-    shards = graph.shards
-    patch.setattr(graph, "shards", lambda node: shards(node)[:1] * len(shards(node)))
+    places = graph.places
+    patch.setattr(graph, "places", lambda node, size: places(node, size)[:1] * len(places(node, size)))
 
 
 @breaks(test_gather.test_gather_sync_is_a_zip_of_the_shards)
@@ -250,14 +250,16 @@ def a_remainder_that_is_never_flushed(patch: pytest.MonkeyPatch) -> None:
 
 @breaks(test_gather.test_par_union_puts_shards_side_by_side)
 def a_union_that_mixes_up_its_inputs(patch: pytest.MonkeyPatch) -> None:
-    shards = graph.shards
-    patch.setattr(graph, "shards", lambda node: shards(node)[::-1] if isinstance(node, nodes.ParUnionOf) else shards(node))
+    places = graph.places
+    turned = nodes.ParUnionOf
+    patch.setattr(graph, "places", lambda node, size: places(node, size)[:: -1 if isinstance(node, turned) else 1])
 
 
 @breaks(test_gather.test_select_shards_calls_no_other_actor)
 def a_selection_in_the_wrong_order(patch: pytest.MonkeyPatch) -> None:
-    shards = graph.shards
-    patch.setattr(graph, "shards", lambda node: shards(node)[::-1] if isinstance(node, nodes.SelectShards) else shards(node))
+    places = graph.places
+    turned = nodes.SelectShards
+    patch.setattr(graph, "places", lambda node, size: places(node, size)[:: -1 if isinstance(node, turned) else 1])
 
 
 @breaks(test_gather.test_par_from_range_is_range_in_blocks)

@@ -44,6 +44,9 @@ class Place:
             if self.nodes != "any":
                 raise PlanError(f"Place: give either beside= or nodes={self.nodes!r}; together they may contradict each other.")
 
+    def __repr__(self) -> str:
+        return labels.only_given(self)
+
     @property
     def needs(self) -> dict[str, float]:
         """What has to be free on its node."""

@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields
+from typing import TYPE_CHECKING
 
 from tflow.types import Op
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 
 def label_of(fn: Callable[..., object]) -> str:
     """A short name for a function, for errors and drawings."""
     return str(getattr(fn, "__qualname__", type(fn).__name__)).replace("<locals>.", "").rsplit(".", 1)[-1]
+
+
+def only_given(value: DataclassInstance) -> str:
+    """A dataclass as it was written: what has its usual value is left out."""
+    usual = {each.name: each.default_factory() if callable(each.default_factory) else each.default for each in fields(value)}
+    given = {name: getattr(value, name) for name in usual if getattr(value, name) != usual[name]}
+    return f"{type(value).__name__}({', '.join(f'{name}={shown!r}' for name, shown in given.items())})"
 
 
 class Shown(dict[str, str]):

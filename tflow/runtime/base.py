@@ -204,6 +204,7 @@ class Runtime(ABC):
         self.resizes += 1
         for shard in leavers:
             shard.leaving = True
+            pool.lives[shard.index] = shard.incarnation + 1
             pool.leavers.append(shard)
             self.let_go(shard)
 
@@ -212,7 +213,6 @@ class Runtime(ABC):
         if shard.under_way or shard not in shard.pool.leavers:
             return
         shard.pool.leavers.remove(shard)
-        shard.pool.lives[shard.index] = shard.incarnation + 1
         if shard in self.dead:
             self.dead.remove(shard)
         self._stop([shard])

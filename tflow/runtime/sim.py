@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from tflow.combinators import check
+from tflow.combinators.labels import only_given
 from tflow.errors import Deadlock, OperatorError, PlanError
 from tflow.runtime.base import Call, Mailbox
 from tflow.runtime.border import SIMPLE, Parcel, across, is_frozen
@@ -31,8 +32,6 @@ TICK_S = 0.001
 """What every call takes."""
 READING_S = 1e-6
 """What a look at the clock takes, so that a driver that does nothing but wait for a time to come sees it come."""
-
-
 FATES = ("dies_before", "dies_after", "raises", "hangs", "slow")
 """What can become of a call besides an answer."""
 
@@ -66,8 +65,7 @@ class Faults:
         check.positive("Faults", "slow_s", self.slow_s)
 
     def __repr__(self) -> str:
-        given = {field.name: getattr(self, field.name) for field in fields(self) if getattr(self, field.name) != field.default}
-        return f"Faults({', '.join(f'{name}={value}' for name, value in given.items())})"
+        return only_given(self)
 
 
 NO_FAULTS = Faults()
@@ -172,7 +170,7 @@ class SimRuntime(LocalRuntime):
         self.choices: list[int] = []
         """What the tape was read as: a tape that gives the same run."""
         self.trace: list[Moment] = []
-        self.parcels: dict[int, Parcel[Callable[[Shard], object]]] = {}
+        self.parcels: dict[LivePool, Parcel[Callable[[Shard], object]]] = {}
         """What makes actors, packed once for all of them."""
 
     @property
@@ -341,14 +339,13 @@ class SimRuntime(LocalRuntime):
         return 1 + self.choose(per_call.items) if isinstance(per_call, TimeBudget) else per_call
 
     def spawn(self, pool: LivePool, shard: Shard) -> SimHost:
-        make = pool.actors.make
         if shard.incarnation and self.left["refuses"] and self.choose(2):
             self.left["refuses"] -= 1
             self.trace.append(Moment(self.clock, f"{shard.actors}[{shard.index}]", shard.incarnation, "refuses"))
             raise SimulatedFault("the schedule says so")
-        if id(make) not in self.parcels:
-            self.parcels[id(make)] = Parcel(make)
-        host = SimHost(self.parcels[id(make)].open(), shard)
+        if pool not in self.parcels:
+            self.parcels[pool] = Parcel(pool.actors.make)
+        host = SimHost(self.parcels[pool].open(), shard)
         if shard.incarnation:
             self.note(host, "starts")
         return host
@@ -368,11 +365,9 @@ class SimRuntime(LocalRuntime):
         return reply._replace(items=list(across(tuple(reply.items))), error=across(reply.error))
 
     def kill(self, handle: object) -> None:
-        assert isinstance(handle, SimHost)
-        if handle.gone:
-            return
-        self.note(handle, "is ended")
-        self.die(handle, "it took too long to answer and was ended")
+        if isinstance(handle, SimHost) and not handle.gone:
+            self.note(handle, "is ended")
+            self.die(handle, "it took too long to answer and was ended")
 
 
 def without_work(call: Call) -> Call:
