@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import io
+import os
 import re
 import runpy
 import subprocess
@@ -26,7 +27,7 @@ def blocks(text: str, language: str) -> list[str]:
 
 
 def test_the_plan_of_the_readme_runs_and_prints_what_it_says() -> None:
-    (code,) = blocks(README, "python")
+    code, _ = blocks(README, "python")
     outputs = blocks(README, "")
     shown = io.StringIO()
     scope: dict[str, object] = {"__name__": "readme"}
@@ -40,17 +41,30 @@ def test_the_plan_of_the_readme_runs_and_prints_what_it_says() -> None:
     assert graph == drawn, "the fingerprint depends on the version of Python, so this is for the one we test with"
 
 
-def test_the_guide_runs_and_type_checks(tmp_path: Path) -> None:
-    code = "\n".join(blocks((ROOT / "docs" / "guide.md").read_text(), "python"))
+@pytest.mark.ray
+def test_the_plan_of_the_readme_runs_on_ray(tmp_path: Path) -> None:
+    (tmp_path / "readme.py").write_text("\n".join(blocks(README, "python")))
+    environment = {"PYTHONPATH": str(ROOT), "PATH": os.environ["PATH"]}
+    command = [sys.executable, "readme.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, env=environment)
+    here, there = done.stdout.splitlines()[:3], done.stdout.splitlines()[3:]
+    assert here == ["update 1 from shard 0", "update 2 from shard 1", "update 3 from shard 0"], done.stderr
+    assert [line.split(" from ")[0] for line in there] == ["update 1", "update 2", "update 3"]
+
+
+@pytest.mark.parametrize("page", ["guide", pytest.param("ray", marks=pytest.mark.ray)])
+def test_the_guides_run_and_type_check(page: str, tmp_path: Path) -> None:
+    code = "\n".join(blocks((ROOT / "docs" / f"{page}.md").read_text(), "python"))
     (tmp_path / "guide.py").write_text(code)
-    subprocess.run([sys.executable, "guide.py"], cwd=tmp_path, check=True, timeout=60, env={"PYTHONPATH": str(ROOT)})
+    environment = {"PYTHONPATH": str(ROOT), "PATH": os.environ["PATH"]}
+    subprocess.run([sys.executable, "guide.py"], cwd=tmp_path, check=True, timeout=120, env=environment)
     command = [sys.executable, "-m", "mypy", "--strict", "--config-file=", "--cache-dir", str(tmp_path / "cache"), "guide.py"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout
 
 
 def test_the_type_errors_of_the_readme_are_what_users_see(tmp_path: Path) -> None:
-    (code,) = blocks(README, "python")
+    code, _ = blocks(README, "python")
     wrong = "from_actors(workers, Worker.sample).gather_async().for_each(ComputeGradient())"
     (tmp_path / "wrong.py").write_text(f"{code}\nbad = {wrong}\n")
     command = [sys.executable, "-m", "mypy", "--strict", "--config-file=", "--cache-dir", str(tmp_path / "cache"), "wrong.py"]

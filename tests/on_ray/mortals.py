@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple, TypeVar
 from tflow import ActorOp, Actors, Live, LiveOp, ParIter, Run, Shard, create_actors, from_actors
 
 T = TypeVar("T")
-Deed = Literal["exit", "hang", "stop", "raise", "refuse", "abort", "drag"]
+Deed = Literal["exit", "hang", "stop", "raise", "refuse", "abort", "drag", "count"]
 PATIENCE_S = 60.0
 """Longer than anything here takes on a busy machine; whoever waits so long has found a bug."""
 
@@ -143,6 +143,21 @@ class Learn(LiveOp[Told, Told]):
     def apply(self, live: Live, item: Told, /) -> Told:
         version = live[self.actors].advance()
         live[self.actors].update(Mortal.set_weights, version)
+        return item
+
+
+class Learner:
+    """Only a process."""
+
+    def __init__(self, shard: Shard) -> None:
+        self.shard = shard
+
+
+@dataclass(frozen=True)
+class Keep(ActorOp[Learner, Told, Told]):
+    """Takes items that the driver did not open."""
+
+    def apply(self, actor: Learner, item: Told, /) -> Told:
         return item
 
 

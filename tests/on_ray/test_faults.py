@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import pytest
 import ray
@@ -17,6 +19,7 @@ from tests.on_ray.mortals import (
     Deed,
     Diaries,
     Learn,
+    Learner,
     Told,
     WriteThenDie,
     at_most,
@@ -31,7 +34,7 @@ from tests.on_ray.mortals import (
     told,
     wait_until,
 )
-from tflow import Iter, NoHealthyShards, ShardFailed, create_actor, from_range
+from tflow import ActorOp, Iter, NoHealthyShards, ShardFailed, create_actor, from_range
 from tflow.runtime import cluster, shards
 
 pytestmark = pytest.mark.ray
@@ -117,6 +120,35 @@ def test_what_a_learner_did_before_it_died_is_not_done_again(flow: str, tmp_path
     assert lost == 1 if flow == "call" else lost in (1, 2), "what waited in its mailbox goes with it"
 
 
+def padded(item: Told) -> tuple[Told, bytes]:
+    """Too large to travel inside an answer."""
+    return item, bytes(300_000)
+
+
+@dataclass(frozen=True)
+class Unpad(ActorOp[Learner, list[tuple[Told, bytes]], list[Told]]):
+    """Takes items that the driver did not open."""
+
+    def apply(self, actor: Learner, item: list[tuple[Told, bytes]], /) -> list[Told]:
+        return [told for told, padding in item if padding == bytes(300_000)]
+
+
+def test_items_that_stay_in_the_store_outlive_the_process_that_made_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The driver only knows where the first one is, when its maker dies."""
+    monkeypatch.setattr(shards, "FIRST_PAUSE_S", 0.01)
+    order(tmp_path, "exit", 0, 1)
+    items = sampling(mortals(tmp_path, num=1)).par_map(padded).gather_async()
+    plan = items.batch(2).call(create_actor(Learner), Unpad())
+    with ray_session() as session, plan.run(runtime=session) as run:
+        assert [item[:3] for item in next(run)] == [(0, 0, 0), (0, 1, 0)]
+        assert run.ledger.calls.lost == 1
+        order(tmp_path, "refuse", 0, 1)
+        order(tmp_path, "exit", 0)
+        pairs = pull(run, lambda pair: any(item.life > 1 for item in pair))
+        assert {item.life for pair in pairs for item in pair} <= {1, 3}, "the life between them could not begin"
+        assert run.ledger.calls.lost == 3
+
+
 # --------------------------------------------------------------------------- constructors
 
 
@@ -186,7 +218,8 @@ def test_when_all_workers_have_died_the_run_says_so_after_what_had_arrived(tmp_p
     order(tmp_path, "exit", 0, 4)
     order(tmp_path, "exit", 1, 2)
     items: list[Told] = []
-    with ray_session() as session, sampling(mortals(tmp_path)).gather_async(on_death="skip").run(runtime=session) as run:
+    with ray_session() as session:
+        run = sampling(mortals(tmp_path)).gather_async(on_death="skip").run(runtime=session)
         with pytest.raises(NoHealthyShards, match=r"^gather_async\(.*\): all shards died\. Shard env\[[01]\] was the last: "):
             for item in run:
                 items.append(item)
@@ -198,7 +231,8 @@ def test_when_all_workers_have_died_the_run_says_so_after_what_had_arrived(tmp_p
 def test_raise_names_the_shard_after_what_had_arrived(tmp_path: Path) -> None:
     order(tmp_path, "exit", 1, 2)
     items: list[Told] = []
-    with ray_session() as session, sampling(mortals(tmp_path)).gather_async(on_death="raise").run(runtime=session) as run:
+    with ray_session() as session:
+        run = sampling(mortals(tmp_path)).gather_async(on_death="raise").run(runtime=session)
         with pytest.raises(ShardFailed, match=r"^Shard env\[1\] died under gather_async\(.*\): "):
             for item in run:
                 items.append(item)
@@ -245,19 +279,23 @@ def test_a_slow_constructor_is_not_taken_for_a_hang(tmp_path: Path) -> None:
 
 def test_an_actor_out_of_reach_is_ended_and_its_call_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether it ran the call is unknown, and it may come back: so the old process must not live beside the new one."""
-    get = ray.get
-    unreachable: list[object] = []
+    get = cast("Callable[..., object]", ray.get)
+    next_is_out_of_reach: list[bool] = []
+    out_of_reach: set[object] = set()
 
-    def fail_once(ref: object, *, timeout: float | None = None) -> object:
-        if unreachable:
-            unreachable.clear()
+    def get_unless_out_of_reach(refs: object, *, timeout: float | None = None) -> object:
+        asked = refs if isinstance(refs, list) else [refs]
+        if next_is_out_of_reach:
+            next_is_out_of_reach.clear()
+            out_of_reach.update(asked)
+        if not out_of_reach.isdisjoint(asked):
             raise exceptions.ActorUnavailableError("The actor is temporarily unavailable: RpcError", None)
-        return get(ref, timeout=timeout)
+        return get(refs, timeout=timeout)
 
-    monkeypatch.setattr("tflow.runtime.ray.ray.get", fail_once)
+    monkeypatch.setattr("tflow.runtime.ray.ray.get", get_unless_out_of_reach)
     with ray_session() as session, sampling(mortals(tmp_path, num=1)).gather_async().run(runtime=session) as run:
         first = next(run)
-        unreachable.append(True)
+        next_is_out_of_reach.append(True)
         second = next(run)
         assert (first[:3], second[:3]) == ((0, 0, 0), (0, 1, 0))
         assert run.ledger.calls.lost == 1
@@ -266,11 +304,13 @@ def test_an_actor_out_of_reach_is_ended_and_its_call_is_lost(tmp_path: Path, mon
         assert not is_gone(second.pid)
 
 
+STARVED = "Task was killed due to the node running low on memory. Memory on the node was 3.77GB used / 3.7GB limit."
 KILLED = (
     "The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR Worker exit detail: Worker "
     "unexpectedly exits with a connection error code 2. End of file. Some common causes include: (1) the process was killed by "
     "the OOM killer due to high memory usage, (2) ray stop --force was called, or (3) the worker crashed unexpectedly due to "
-    "SIGSEGV or another unexpected error."
+    "SIGSEGV or another unexpected error. If the process was killed by the kernel OOM killer (verifiable by checking for OOM in "
+    "dmesg of the OOMing node), consider enabling resource isolation via --enable-resource-isolation to prevent node deaths."
 )
 
 
@@ -278,8 +318,7 @@ KILLED = (
     ("error", "meaning"),
     [
         (exceptions.ActorUnavailableError("The actor is temporarily unavailable: RpcError", None), "it cannot be reached"),
-        (exceptions.OutOfMemoryError("1 worker(s) were killed due to the node running low on memory."), "ran out of memory"),
-        (exceptions.ActorDiedError(), "its process died"),
+        (exceptions.RayActorError(error_msg=STARVED), "it was ended because its node ran out of memory"),
         (exceptions.RayActorError(error_msg=KILLED), "its process died"),
         (exceptions.RayError("a room that is full"), "RayError: a room that is full"),
     ],

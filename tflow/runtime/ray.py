@@ -13,6 +13,7 @@ import os
 import signal
 import time
 from collections.abc import Collection, Mapping, Sequence
+from itertools import takewhile
 from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
@@ -26,10 +27,10 @@ from tflow.errors import Deadlock, PlanError, RunClosed, ShardFailed, TflowError
 from tflow.runtime import cluster
 from tflow.runtime.base import Call, Mailbox, Runtime
 from tflow.runtime.border import SIMPLE, Parcel
-from tflow.runtime.host import bytes_in
+from tflow.runtime.host import NOTHING, bytes_in
 from tflow.runtime.refs import Remote
 from tflow.runtime.remote import Birth, Failed, Home, RemoteHost, Stillborn
-from tflow.runtime.shards import LivePool
+from tflow.runtime.shards import LivePool, LiveShard
 from tflow.runtime.wire import Stored, pack, unpack_reply
 from tflow.types import Shard, TimeBudget
 
@@ -93,6 +94,31 @@ class RayBox:
         return item
 
 
+def urgent(tickets: Mapping[Any, Call]) -> list[Any]:  # Any: refs
+    """What to wait for. That a message was taken need not be known at once, unless its actor can take no more or leaves, a time
+    limit depends on it, or there is nothing else to wait for. One message speaks for those before it."""
+    told: dict[LiveShard, list[Any]] = {}  # Any: refs
+    rest: list[Any] = []  # Any: refs
+    for ticket, call in tickets.items():
+        if call.method != "tell":
+            rest.append(ticket)
+        else:
+            told.setdefault(call.shard, []).append(ticket)
+        if call.timeout_s is not None:
+            return list(tickets)
+    for shard, messages in told.items():
+        if not rest or shard.leaving or len(messages) >= shard.pool.actors.mailbox:
+            rest.append(messages[len(messages) // 2])
+    return rest
+
+
+def settled_by(ticket: Any, tickets: Mapping[Any, Call]) -> list[Any]:  # Any: refs
+    """The answers that are there when this one is: an actor takes its messages before what it is asked after them."""
+    last = tickets[ticket]
+    earlier = takewhile(lambda each: each is not ticket, tickets)
+    return [*(each for each in earlier if tickets[each].method == "tell" and tickets[each].shard is last.shard), ticket]
+
+
 class RayRuntime(Runtime):
     """Runs actors as processes, on this machine or on a cluster.
 
@@ -154,7 +180,8 @@ class RayRuntime(Runtime):
             "max_task_retries": 0,
             "scheduling_strategy": self._strategy(pool, shard),
         }
-        options |= {"num_cpus": place.cpus, "num_gpus": place.gpus, "resources": dict(place.custom)}
+        if place.gpus or place.custom or place.cpus is not None:  # an actor that asks for nothing reserves nothing
+            options |= {"num_cpus": place.cpus or 0, "num_gpus": place.gpus, "resources": dict(place.custom)}
         actor = ray.remote(RemoteHost).options(**options).remote(self.parcels[key], shard, find_home)
         handle = Handle(actor, f"{pool.name}[{shard.index}]", place.needs)
         self.births[handle.birth] = handle
@@ -271,7 +298,7 @@ class RayRuntime(Runtime):
     def wait(self, mailbox: Mailbox, *, timeout: float | None = None) -> None:
         if mailbox.finished:
             return
-        awaited = [*self.births, *mailbox.tickets]
+        awaited = [*self.births, *urgent(mailbox.tickets)]
         if not awaited:  # all that is under way waits for an actor to be made again
             if timeout is None:
                 raise Deadlock("Nothing is under way.")
@@ -281,7 +308,19 @@ class RayRuntime(Runtime):
             if ticket in self.births:
                 self._born(self.births.pop(ticket))
             else:
-                self._answered(mailbox.tickets.pop(ticket))
+                self._take_in(mailbox, settled_by(ticket, mailbox.tickets))
+
+    def _take_in(self, mailbox: Mailbox, tickets: list[Any]) -> None:  # Any: refs
+        """Read the answers that are there, all at once if nothing went wrong."""
+        calls = [mailbox.tickets.pop(ticket) for ticket in tickets]
+        try:
+            answers = ray.get(tickets)
+        except exceptions.RayError:
+            for call in calls:
+                self._answered(call)
+        else:
+            for call, answer in zip(calls, answers, strict=True):
+                self._received(call, answer)
 
     def _born(self, handle: Handle) -> None:
         """An actor that was made again is ready, or could not be made; then its calls will say so."""
@@ -308,7 +347,9 @@ class RayRuntime(Runtime):
         if isinstance(answer, Stillborn):
             self._lost(call, answer.why)
             return
-        if isinstance(answer, Failed):
+        if answer is None:
+            call.reply = NOTHING
+        elif isinstance(answer, Failed):
             call.error = answer.error
         else:
             reply = unpack_reply(answer, call)

@@ -9,7 +9,7 @@ from typing import NamedTuple, cast
 
 from tflow.errors import OperatorError, TflowError, travelling
 from tflow.runtime.border import Parcel
-from tflow.runtime.host import Host, Reply, steps_of
+from tflow.runtime.host import NOTHING, Host, Reply, steps_of
 from tflow.runtime.wire import Answer, pack_reply, unpack
 from tflow.types import Shard
 
@@ -61,8 +61,8 @@ class RemoteHost:
     def hello(self) -> Birth:
         return Birth(self.home, os.getpid(), self.failure)
 
-    def do(self, message: bytes, *beside: object) -> Answer | Failed | Stillborn:
-        """Run one call."""
+    def do(self, message: bytes, *beside: object) -> Answer | Failed | Stillborn | None:
+        """Run one call; the answer to a message is nothing."""
         if self.host is None:
             return Stillborn(f"its constructor raised {type(self.failure).__name__}: {self.failure}")
         method = "a call"
@@ -75,6 +75,8 @@ class RemoteHost:
                 failure = OperatorError(method, item=0, cause=error, shard=self.place)
             self.note(failure)
             return Failed(cast("TflowError", failure))
+        if reply is NOTHING:
+            return None
         if reply.error is not None:
             self.note(reply.error)
         return pack_reply(reply, self.host.shard, luggage.versions)
@@ -82,7 +84,7 @@ class RemoteHost:
     def do_by_ref(self, message: bytes, *beside: object) -> tuple[object, list[object]]:
         """The items apart from all else, and in their place what travels beside them."""
         answer = self.do(message, *beside)
-        if isinstance(answer, (Failed, Stillborn)):
+        if answer is None or isinstance(answer, (Failed, Stillborn)):
             return answer, []
         items, *rest = answer
         return ([(steps_of(item), getattr(item, "summary", None)) for item in items], *rest), items

@@ -19,7 +19,24 @@ from world import (
     workers,
 )
 
-from tflow import Live, ParIter, ParUnion, Plan, Stateful, Stateless, Sync, Union, from_actors, from_items, from_range, par_from_items
+from tflow import (
+    Live,
+    ParIter,
+    ParUnion,
+    Place,
+    Plan,
+    Ref,
+    RefOp,
+    Stateful,
+    Stateless,
+    Sync,
+    Union,
+    create_actors,
+    from_actors,
+    from_items,
+    from_range,
+    par_from_items,
+)
 
 
 def needs_sync(stream: Iter[Rollout, Sync]) -> Iter[TrainStats]:
@@ -127,3 +144,26 @@ def messages(live: Live) -> None:
     live[workers].update(Worker.set_weights, "heavy")  # ERR weights are numbers
     live[workers].send(len, 1, shard=0)  # ERR not a method of a worker
     live[Worker].advance()  # ERR a class is not actors
+
+
+class Keep(RefOp[Rollout]):
+    def forward(self, live: Live, item: Ref[Rollout], /) -> None:
+        live[workers].send(Worker.set_weights, item, shard=0)  # ERR a rollout is not a number
+        item.observations  # ERR it is not opened
+
+
+class Forward(RefOp[int]):
+    def forward(self, live: Live, item: int, /) -> None:  # ERR it gets a Ref
+        return
+
+
+def unopened(stream: ParIter[Rollout]) -> None:
+    stream.par_for_each(Keep())  # ERR works on the driver
+    from_items([1]).for_each(Keep())  # ERR numbers are not rollouts
+    stream.gather_async(per_call="5 ms")  # ERR a number or a budget
+
+
+def on_ray() -> None:
+    create_actors(Worker, place="spread")  # ERR a Place
+    Place(nodes="everywhere")  # ERR any, spread or same
+    Place(beside=Worker)  # ERR actors, not a class

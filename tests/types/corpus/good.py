@@ -35,13 +35,20 @@ from tflow import (
     Actors,
     Async,
     Iter,
+    Live,
     LocalRuntime,
     ParIter,
     ParUnion,
+    Place,
     Plan,
+    RayRuntime,
+    Ref,
+    RefOp,
     Run,
     Sync,
+    TimeBudget,
     Union,
+    create_actors,
     from_actors,
     from_items,
     from_iterable,
@@ -226,3 +233,25 @@ def running(plan: Plan[Metrics], stream: Iter[int]) -> None:
         assert_type(run, Run[int])
         assert_type(next(run), int)
         assert_type(run.ask(workers, Worker.sample), list[Rollout])
+
+
+class Keep(RefOp[Rollout]):
+    def forward(self, live: Live, item: Ref[Rollout], /) -> None:
+        assert_type(item.env_steps, int)
+        live[workers].send(keep, item, shard=0)
+
+
+def keep(worker: Worker, rollout: Rollout) -> None:
+    return
+
+
+def unopened() -> None:
+    assert_type(rollouts().gather_async().for_each(Keep()), Iter[Rollout])
+    assert_type(rollouts().gather_async(per_call=TimeBudget(seconds=0.01)), Iter[Rollout])
+
+
+def on_ray() -> None:
+    placed = create_actors(Worker, num=2, place=Place(cpus=1, custom={"left": 1}, beside=workers))
+    assert_type(placed, Actors[Worker])
+    with RayRuntime(num_cpus=2) as session, rollouts().gather_sync().run(runtime=session) as run:
+        run.resize(workers, 3)
