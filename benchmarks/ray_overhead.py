@@ -75,7 +75,7 @@ def as_plan(stream: Iter[object], session: RayRuntime) -> Turn:
 
 
 def remote(kind: type, *args: object, num: int = 2) -> list[Any]:  # Any: Ray makes the methods of its actors at run time
-    made = [ray.remote(kind).remote(None, *args) for _ in range(num)]
+    made: list[Any] = [ray.remote(kind).remote(None, *args) for _ in range(num)]
     ray.get([each.__ray_ready__.remote() for each in made])
     return made
 
@@ -128,8 +128,8 @@ def measure_iter(session: RayRuntime) -> None:
             while True:
                 yield worker.sample()
 
-        theirs = cast("Any", from_iterators([endless, endless]))  # Any: it has no types
-        batched = cast("Any", from_iterators([endless, endless]))  # Any: as above
+        shards = cast("Any", [endless, endless])  # Any: it takes functions, and its types do not say so
+        theirs, batched = from_iterators(shards), from_iterators(shards)
         turns = {
             "ray.util.iter": by_hand(theirs.gather_async()),
             "tflow": as_plan(loops.gather(mine), session),

@@ -18,8 +18,8 @@ sizes_over_time = st.lists(st.tuples(st.integers(1, 12), st.integers(1, 4)), max
 
 def resized(
     start: int, changes: list[tuple[int, int]], session: Runtime, *, in_flight: int, count: int
-) -> list[tuple[Sample, Source]]:
-    """Items of samplers, whose pool is resized on the way, and where they come from."""
+) -> tuple[list[tuple[Sample, Source]], int]:
+    """Items of samplers, whose pool is resized on the way, and where they come from; and how many calls were lost."""
     actors, found, due = samplers(start), [], list(changes)
     with sampling(actors).gather_async(in_flight=in_flight).take(count).run(runtime=session) as run:
         for sample in run:
@@ -30,7 +30,7 @@ def resized(
                 run.resize(actors, due.pop(0)[1])
     assert run.ledger.balanced
     assert run.ledger.calls.in_flight == 0
-    return found
+    return found, run.ledger.calls.lost
 
 
 def check_sources(found: list[tuple[Sample, Source]]) -> None:
@@ -47,7 +47,8 @@ def check_sources(found: list[tuple[Sample, Source]]) -> None:
 @given(start=st.integers(1, 3), changes=sizes_over_time, in_flight=st.integers(1, 2))
 def test_nothing_is_lost_when_a_pool_changes(runtime: str, start: int, changes: list[tuple[int, int]], in_flight: int) -> None:
     with RUNTIMES[runtime]() as session:
-        found = resized(start, changes, session, in_flight=in_flight, count=30)
+        found, lost = resized(start, changes, session, in_flight=in_flight, count=30)
+    assert lost == 0
     assert len(found) == 30
     check_sources(found)
     for shard in {sample.shard for sample, _ in found}:
@@ -63,7 +64,7 @@ def test_nothing_is_lost_when_a_pool_changes(runtime: str, start: int, changes: 
 )
 def test_a_pool_may_change_while_actors_die(start: int, changes: list[tuple[int, int]], tape: list[int], faults: Faults) -> None:
     with SimRuntime(tape, faults) as session:
-        found = resized(start, changes, session, in_flight=2, count=30)
+        found, _ = resized(start, changes, session, in_flight=2, count=30)
     assert len(found) == 30
     check_sources(found)
 

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module, invalidate_caches
+from pathlib import Path
+from types import FrameType, ModuleType
 
 import numpy as np
 import numpy.typing as npt
@@ -18,8 +23,8 @@ from ray._private.authentication.authentication_token_setup import maybe_enable_
 from ray._private.node import Node
 from ray.cluster_utils import Cluster
 
-from tests.laws.world import Sampler
-from tflow import Actor, ActorOp, Live, Ref, RefOp, Shard
+from tests.laws.world import Sample, Sampler
+from tflow import Actor, ActorOp, Actors, Live, LiveOp, Ref, RefOp, Shard
 from tflow.runtime import cluster
 
 QUICK = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 400, "health_check_failure_threshold": 3}
@@ -33,6 +38,26 @@ def until(true: Callable[[], object], what: str) -> None:
     while not true():
         assert time.monotonic() < end, f"waited {PATIENCE_S:g} s in vain: {what}"
         time.sleep(0.05)
+
+
+@contextmanager
+def within(seconds: int) -> Iterator[None]:
+    """Nothing in here takes longer."""
+
+    def give_up(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt  # the only interruption that Ray heeds while it waits
+
+    begun = time.monotonic()
+    before, left = signal.signal(signal.SIGALRM, give_up), signal.alarm(seconds)
+    try:
+        yield
+    except KeyboardInterrupt:
+        if time.monotonic() - begun < seconds:
+            raise
+        pytest.fail(f"this took more than {seconds} s")
+    finally:
+        signal.alarm(max(1, left - int(time.monotonic() - begun)) if left else 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def is_running(pid: int) -> bool:
@@ -70,6 +95,12 @@ class Town:
             self.spare = self.add(spare=1, pair=1)
         return self.spare
 
+    def replace_spare(self, lost: str) -> None:
+        """Lose this one, if there still is one with that number, and get another."""
+        if self.make_spare().node_id == lost:
+            self.lose_spare()
+            self.make_spare()
+
     def lose_spare(self) -> None:
         """Its power is cut: nothing on it can say goodbye."""
         lost, self.spare = self.make_spare(), None
@@ -79,8 +110,7 @@ class Town:
 @contextmanager
 def built() -> Iterator[Town]:
     """A town as long as it is needed. Its files are apart, so that nobody else on this machine joins it by accident."""
-    if ray.is_initialized():
-        ray.shutdown()
+    ray.shutdown()
     cluster.secure()
     maybe_enable_token_auth_if_token_available()  # as `ray start` does
     folder = tempfile.mkdtemp(prefix="town")
@@ -91,18 +121,33 @@ def built() -> Iterator[Town]:
             yield town
         finally:
             ray.shutdown()
-            town.cluster.shutdown()
+            town.cluster.shutdown()  # type: ignore[no-untyped-call]  # Ray's
             shutil.rmtree(folder, ignore_errors=True)
 
 
 class Worker(Sampler):
-    """A sampler that tells where it is."""
+    """A sampler that tells where it is. Its weights are too large to travel inside a call."""
+
+    def set_arrays(self, weights: npt.NDArray[np.float64]) -> None:
+        self.set_weights(int(weights.mean()))
 
     def node(self) -> str:
-        return str(ray.get_runtime_context().get_node_id())  # type: ignore[no-untyped-call]  # Ray's
+        return str(ray.get_runtime_context().get_node_id())
 
     def process(self) -> int:
         return os.getpid()
+
+
+@dataclass(frozen=True)
+class Teach(LiveOp[Sample, Sample]):
+    """After the k-th item, all actors have weights k."""
+
+    actors: Actors[Worker]
+
+    def apply(self, live: Live, item: Sample, /) -> Sample:
+        version = live[self.actors].advance()
+        live[self.actors].update(Worker.set_arrays, np.full(20_000, float(version)))
+        return item
 
 
 @dataclass(frozen=True)
@@ -156,3 +201,31 @@ class Meanwhile(RefOp[Rollout]):
 
     def forward(self, live: Live, item: Ref[Rollout], /) -> None:
         self.event(live, item)
+
+
+SOURCE = """
+class Far:
+    def __init__(self, shard):
+        self.base = {base}
+    def value(self):
+        return self.base
+def double(x):
+    return 2 * x
+"""
+
+
+def far_module(folder: Path, kind: str) -> ModuleType:
+    """A module that the driver has and the workers have not."""
+    name = f"far_{kind}"
+    if kind == "file":
+        (folder / f"{name}.py").write_text(SOURCE.format(base=20))
+    else:
+        (folder / name).mkdir()
+        (folder / name / "deep.py").write_text("BASE = 21")
+        (folder / name / "__init__.py").write_text(f"from {name}.deep import BASE\n" + SOURCE.format(base="BASE"))
+    sys.path.insert(0, str(folder))
+    try:
+        invalidate_caches()
+        return import_module(name)
+    finally:
+        sys.path.remove(str(folder))

@@ -141,7 +141,7 @@ def test_an_interrupt_ends_everything(driver: Driver) -> None:
 
 @pytest.mark.parametrize("driver", ["bereft"], indirect=True)
 def test_a_run_whose_ray_was_shut_down_says_so_and_starts_no_other(driver: Driver) -> None:
-    """Ray starts a cluster at any call that finds none: without a token, and nobody would end it."""
+    """Ray starts another cluster at any call that finds none, and nobody would end it."""
     facts = driver.facts()
     assert facts["started another"] is False
     assert str(facts.pop("next", "")).startswith("RunClosed: Ray is gone")

@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 from hypothesis import Phase, settings
 
-from tests.laws import test_gather, test_merge_and_split, test_runs, test_transforms
+from tests.laws import test_gather, test_merge_and_split, test_refs, test_resize, test_runs, test_transforms
 from tests.quality import test_flow_bugs
 from tflow.combinators import create, graph, nodes
-from tflow.runtime import base, cells, chain, driver, feed, gather, host, joints, live, shards
+from tflow.runtime import base, cells, chain, driver, feed, gather, host, joints, live, shards, sim
 from tflow.runtime.answers import DONE, SKIP, WAITING, Answer, Blocked, Ready
 from tflow.runtime.cell import CELLS
 from tflow.types import NOWHERE, Provenance
@@ -32,7 +32,7 @@ def breaks(law: Callable[..., None]) -> Callable[[Patch], Patch]:
     """Register a wrong implementation with the law that must catch it."""
 
     def register(patch: Patch) -> Patch:
-        PLANTED[patch.__name__] = (law, patch)
+        PLANTED[f"{patch.__name__} [{getattr(law, 'func', law).__name__}]"] = (law, patch)
         return patch
 
     return register
@@ -497,6 +497,47 @@ def a_seed_that_no_run_repeats(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(base, "derive", lambda *parts: next(seeds))
 
 
+@breaks(test_resize.test_nothing_is_lost_when_a_pool_changes)
+@breaks(test_resize.test_a_pool_may_change_while_actors_die)
+def a_shard_that_comes_again_under_the_number_of_its_first_life(patch: pytest.MonkeyPatch) -> None:
+    resize = base.Runtime.resize
+
+    def forgetful(runtime: base.Runtime, pool: shards.LivePool, num: int) -> None:
+        resize(runtime, pool, num)
+        pool.lives.clear()
+
+    patch.setattr(base.Runtime, "resize", forgetful)
+
+
+@breaks(test_resize.test_nothing_is_lost_when_a_pool_changes)
+def a_shard_that_leaves_before_it_has_answered(patch: pytest.MonkeyPatch) -> None:
+    let_go = base.Runtime.let_go
+
+    def hasty(runtime: base.Runtime, shard: shards.LiveShard) -> None:
+        for call in [*shard.under_way]:
+            call.finish(lost="it was in a hurry")
+        shard.under_way.clear()
+        let_go(runtime, shard)
+
+    patch.setattr(base.Runtime, "let_go", hasty)
+
+
+@breaks(partial(test_refs.test_a_time_budget_changes_no_item_and_no_order, runtime="sim, any order"))
+def a_call_that_is_unpacked_backwards(patch: pytest.MonkeyPatch) -> None:
+    answer = host.Host._answer
+
+    def backwards(self: host.Host, *args: Any) -> host.Reply:  # Any: handed through
+        reply = answer(self, *args)
+        return reply._replace(items=reply.items[::-1], origins=reply.origins[::-1])
+
+    patch.setattr(host.Host, "_answer", backwards)
+
+
+@breaks(partial(test_refs.test_a_time_budget_bounds_the_lag_in_items, runtime="sim, any order"))
+def a_time_budget_without_a_bound_on_items(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(sim.SimRuntime, "most_items", lambda session, budget: 20)
+
+
 def takes_runtime(law: Callable[..., None]) -> bool:
     return "runtime" in inspect.signature(law).parameters and "runtime" not in getattr(law, "keywords", {})
 
@@ -516,7 +557,7 @@ def test_a_wrong_implementation_is_caught(name: str, monkeypatch: pytest.MonkeyP
 
 def test_every_law_has_a_planted_mistake_or_is_an_example() -> None:
     """A new property needs a mistake that it catches."""
-    modules = (test_transforms, test_gather, test_merge_and_split, test_runs)
+    modules = (test_transforms, test_gather, test_merge_and_split, test_runs, test_refs, test_resize)
     properties = {
         law for module in modules for name, law in vars(module).items() if name.startswith("test_") and hasattr(law, "hypothesis")
     }

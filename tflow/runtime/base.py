@@ -250,7 +250,11 @@ class Runtime(ABC):
             if call.timeout_s is not None:
                 call.sent_at = self.now()
             shard.under_way[call] = None
-            self.submit(call)
+            try:
+                self.submit(call)
+            except BaseException:
+                shard.give_back(call.luggage.state)  # it never left, and neither did the state
+                raise
 
     def answered(self, call: Call) -> None:
         """A run has seen that a call is finished."""

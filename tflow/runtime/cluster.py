@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import re
 import secrets
+import shutil
 import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -74,6 +76,7 @@ class Settings:
             chosen["runtime_env"] = {"py_modules": [path_of(module) for module in self.modules]}
         if self.address is not None:
             return {"address": self.address, **chosen}
+        chosen["address"] = "local"  # and not one that someone else has started on this machine
         chosen["include_dashboard"] = self.dashboard
         chosen["dashboard_host"] = "127.0.0.1"
         store = None if self.store_mb is None else int(self.store_mb * 2**20)
@@ -109,6 +112,7 @@ def secure() -> None:
     path = Path(tempfile.mkdtemp(prefix="tflow-ray-")) / "token"  # a folder that only its owner can enter
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         file.write(secrets.token_hex(32))
+    atexit.register(shutil.rmtree, path.parent, ignore_errors=True)
     os.environ[TOKEN_PATH] = str(path)  # a cluster that is started with a token at hand asks for it
 
 
@@ -127,7 +131,7 @@ def check_feasible(name: str, place: Place, nodes: Iterable[Mapping[str, object]
 
 
 REASONS = {
-    r"memory pressure|OutOfMemory|running low on memory|oom": "it was ended because its node ran out of memory",
+    r"memory pressure|OutOfMemory|low on memory": "it was ended because its node ran out of memory",
     r"node.{0,40}(died|has been terminated|dead)|missed too many heartbeats|raylet.{0,20}died": "its node is gone",
     r"killed by `?ray.kill": "it was killed",
     r"INTENDED_USER_EXIT|exit_actor|SystemExit": "its process exited",
@@ -138,12 +142,21 @@ REASONS = {
 
 def brief(error: BaseException) -> str:
     """What Ray's error means, in a few words."""
-    text = f"{type(error).__name__} {error}"
+    cause = getattr(error, "cause", None)  # what a method of an actor raised
+    if isinstance(cause, BaseException):
+        return f"{type(cause).__name__}: {cause}".rstrip(".")
+    text = f"{type(error).__name__} {error}".split("Some common causes")[0]  # a list of all that it might have been
     for pattern, meaning in REASONS.items():
         if re.search(pattern, text, re.IGNORECASE):
             return meaning
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return f"{type(error).__name__}: {lines[-1] if lines else 'no more is known'}".rstrip(".")
+
+
+def maker_of(error: BaseException, otherwise: str) -> str:
+    """The actor whose answer could not be sent: the innermost that Ray's text names."""
+    named: list[str] = re.findall(r"repr=([^)]*)\)", str(error))
+    return named[-1] if named else otherwise
 
 
 def is_stopped(pid: int) -> bool:

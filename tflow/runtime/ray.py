@@ -13,7 +13,6 @@ import os
 import signal
 import time
 from collections.abc import Collection, Mapping, Sequence
-from itertools import takewhile
 from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
@@ -30,7 +29,8 @@ from tflow.runtime.border import SIMPLE, Parcel
 from tflow.runtime.host import NOTHING, bytes_in
 from tflow.runtime.refs import Remote
 from tflow.runtime.remote import Birth, Failed, Home, RemoteHost, Stillborn
-from tflow.runtime.shards import LivePool, LiveShard
+from tflow.runtime.shards import LivePool
+from tflow.runtime.tickets import settled_by, urgent
 from tflow.runtime.wire import Stored, pack, unpack_reply
 from tflow.types import Shard, TimeBudget
 
@@ -48,6 +48,11 @@ TAKEN = object()
 def find_home() -> Home:
     """Where this process is."""
     return Home(ray.get_runtime_context().get_node_id(), ray.util.get_node_ip_address())  # type: ignore[no-untyped-call]  # Ray's
+
+
+def cannot_travel(error: exceptions.RayTaskError, place: str) -> PlanError:
+    """Actors answer with their errors; so what Ray itself raises there is about what they answered with."""
+    return PlanError(f"An item of {cluster.maker_of(error, place)} cannot travel: {cluster.brief(error)}.")
 
 
 class Handle:
@@ -90,33 +95,10 @@ class RayBox:
                 self.items = list(ray.get(self.ref))
             except (*DEAD, *GONE) as error:
                 raise ShardFailed(f"An item of {self.place} is lost: {cluster.brief(error)}.") from None
+            except exceptions.RayTaskError as error:
+                raise cannot_travel(error, self.place) from None
         item, self.items[index] = self.items[index], TAKEN
         return item
-
-
-def urgent(tickets: Mapping[Any, Call]) -> list[Any]:  # Any: refs
-    """What to wait for. That a message was taken need not be known at once, unless its actor can take no more or leaves, a time
-    limit depends on it, or there is nothing else to wait for. One message speaks for those before it."""
-    told: dict[LiveShard, list[Any]] = {}  # Any: refs
-    rest: list[Any] = []  # Any: refs
-    for ticket, call in tickets.items():
-        if call.method != "tell":
-            rest.append(ticket)
-        else:
-            told.setdefault(call.shard, []).append(ticket)
-        if call.timeout_s is not None:
-            return list(tickets)
-    for shard, messages in told.items():
-        if not rest or shard.leaving or len(messages) >= shard.pool.actors.mailbox:
-            rest.append(messages[len(messages) // 2])
-    return rest
-
-
-def settled_by(ticket: Any, tickets: Mapping[Any, Call]) -> list[Any]:  # Any: refs
-    """The answers that are there when this one is: an actor takes its messages before what it is asked after them."""
-    last = tickets[ticket]
-    earlier = takewhile(lambda each: each is not ticket, tickets)
-    return [*(each for each in earlier if tickets[each].method == "tell" and tickets[each].shard is last.shard), ticket]
 
 
 class RayRuntime(Runtime):
@@ -167,9 +149,15 @@ class RayRuntime(Runtime):
             ray.shutdown()
             raise PlanError("RayRuntime: this Ray started without token authentication. Set RAY_AUTH_MODE to token or disabled.")
 
+    def _check_ray(self) -> None:
+        """Ray starts another cluster at any call that finds none."""
+        if not ray.is_initialized():
+            raise RunClosed("Ray is gone: it was shut down while this session was open.")
+
     # ------------------------------------------------------------------- actors
 
     def spawn(self, pool: LivePool, shard: Shard) -> Handle:
+        self._check_ray()
         place, key = pool.actors.place, id(pool.actors)
         if self.cannot_grow:
             cluster.check_feasible(pool.name, place, cast("list[dict[str, object]]", ray.nodes()))  # type: ignore[no-untyped-call]  # Ray's
@@ -269,7 +257,8 @@ class RayRuntime(Runtime):
 
     def forget(self, handle: object, run: int) -> None:
         assert isinstance(handle, Handle)
-        handle.actor.forget.remote(run)
+        if ray.is_initialized():
+            handle.actor.forget.remote(run)
 
     # ------------------------------------------------------------------- calls
 
@@ -281,6 +270,7 @@ class RayRuntime(Runtime):
     def submit(self, call: Call) -> None:
         handle = call.shard.handle
         assert isinstance(handle, Handle)
+        self._check_ray()
         try:
             message, beside = pack(call)
             if call.by_ref:
@@ -292,12 +282,14 @@ class RayRuntime(Runtime):
         except exceptions.RayError as error:
             raise RunClosed(f"Ray is gone: {cluster.brief(error)}.") from error
         except Exception as error:
-            raise PlanError(f"What is sent to {handle.place} cannot travel: {type(error).__name__}: {error}.") from error
+            cause = error.__cause__ or error  # Ray wraps it into a page of advice
+            raise PlanError(f"What is sent to {handle.place} cannot travel: {type(cause).__name__}: {cause}.") from None
         call.mailbox.tickets[call.ticket] = call
 
     def wait(self, mailbox: Mailbox, *, timeout: float | None = None) -> None:
         if mailbox.finished:
             return
+        self._check_ray()
         awaited = [*self.births, *urgent(mailbox.tickets)]
         if not awaited:  # all that is under way waits for an actor to be made again
             if timeout is None:
@@ -337,6 +329,9 @@ class RayRuntime(Runtime):
         except GONE as error:
             call.incarnation = -1  # a value is lost, and not the actor
             call.finish(lost=f"a value on its way is lost: {cluster.brief(error)}")
+        except exceptions.RayTaskError as error:
+            call.error = cannot_travel(error, call.shard.place)
+            call.finish()
         except exceptions.RayError as error:
             call.error = ShardFailed(f"Shard {call.shard.place} could not answer: {cluster.brief(error)}.")
             call.finish()
