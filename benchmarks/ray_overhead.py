@@ -129,7 +129,7 @@ def measure_iter(session: RayRuntime) -> None:
                 yield worker.sample()
 
         shards = cast("Any", [endless, endless])  # Any: it takes functions, and its types do not say so
-        theirs, batched = from_iterators(shards), from_iterators(shards)
+        theirs, batched = cast("list[Any]", [from_iterators(shards), from_iterators(shards)])  # Any: as above
         turns = {
             "ray.util.iter": by_hand(theirs.gather_async()),
             "tflow": as_plan(loops.gather(mine), session),

@@ -48,7 +48,7 @@ class Call:
 
     __slots__ = (
         "args", "box", "done", "error", "incarnation", "lost", "luggage", "mailbox", "method", "owner", "reply", "sent_at",
-        "shard", "tag", "ticket", "timeout_s",
+        "shard", "spared", "tag", "ticket", "timeout_s",
     )  # fmt: skip
 
     def __init__(self, shard: LiveShard, method: str, args: tuple[object, ...], mailbox: Mailbox, owner: Owner) -> None:
@@ -73,6 +73,8 @@ class Call:
         """What user code raised."""
         self.lost = ""
         """How the actor died, if it did before it answered; whether it ran is unknown then."""
+        self.spared = False
+        """Lost, but not with its actor: a value on its way is gone, so that the call could not run or could not answer."""
         self.done = False
         """The run that issued it has seen the reply, the error or the loss."""
 
@@ -263,7 +265,7 @@ class Runtime(ABC):
         if not call.lost:
             shard.deaths = 0
             shard.heard_at = self.now()
-        elif shard.handle is not None and shard.incarnation == call.incarnation:
+        elif shard.handle is not None and shard.incarnation == call.incarnation and not call.spared:
             shard.bury(call.lost, self.now())
             self.dead.append(shard)
             log.warning("Shard %s died: %s. Calls that it had not answered are lost.", shard.place, call.lost)

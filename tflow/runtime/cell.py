@@ -43,8 +43,8 @@ class Site:
         """The runtime's clock, in seconds."""
         raise NotImplementedError
 
-    def lose(self, loss: ShardFailed) -> None:
-        """An item was delivered as a ref, and is lost with the node that had it."""
+    def lose(self, loss: ShardFailed, count: int) -> None:
+        """Items were delivered as refs, and are lost with the node that had them."""
         raise loss
 
     def blame(self, node: nodes.Node, item: int, error: Exception) -> OperatorError:

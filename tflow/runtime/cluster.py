@@ -8,6 +8,7 @@ import os
 import re
 import secrets
 import shutil
+import socket
 import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -84,6 +85,20 @@ class Settings:
         return chosen | {name: value for name, value in sizes.items() if value is not None}
 
 
+KNOCK_S = 5.0
+
+
+def knock(address: str) -> None:
+    """Raise if nobody listens there: Ray itself would try for a quarter of an hour."""
+    host, _, port = address.rpartition(":")
+    if not port.isdigit():
+        return  # "auto", or nonsense: Ray says what is wrong
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=KNOCK_S).close()
+    except OSError as error:
+        raise PlanError(f"RayRuntime: could not connect to {address}: {error}. Is the head of the cluster up?") from error
+
+
 def path_of(module: str | ModuleType | Path) -> str:
     """The folder of a package, or the file of a module."""
     if isinstance(module, Path) or (isinstance(module, str) and ("/" in module or os.sep in module)):
@@ -121,11 +136,17 @@ def is_secure() -> bool:
     return os.environ.get(MODE) is not None
 
 
+def fits(place: Place, node: Mapping[str, object]) -> bool:
+    """True if such an actor could live there, when there is room."""
+    have = node["Resources"]
+    return bool(node["Alive"]) and isinstance(have, dict) and all(have.get(what, 0) >= much for what, much in place.needs.items())
+
+
 def check_feasible(name: str, place: Place, nodes: Iterable[Mapping[str, object]]) -> None:
     """Raise if no node could ever hold such an actor."""
-    have = [node["Resources"] for node in nodes if node["Alive"]]
-    fits = [all(each.get(what, 0) >= much for what, much in place.needs.items()) for each in have if isinstance(each, dict)]
-    if not any(fits):
+    nodes = list(nodes)
+    if not any(fits(place, node) for node in nodes):
+        have = [node["Resources"] for node in nodes if node["Alive"]]
         shown = [{k: v for k, v in each.items() if ":" not in k and "memory" not in k} for each in have if isinstance(each, dict)]
         raise PlanError(f"create_actors: each of {name} needs {place.needs}, and no node has that. The nodes have {shown}.")
 

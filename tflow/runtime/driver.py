@@ -65,9 +65,9 @@ class Driver(Site):
         """How many actors of a description there are now."""
         return len(self.live(actors).shards)
 
-    def lose(self, loss: ShardFailed) -> None:
-        self.books.delivered -= 1
-        self.books.dropped["lost"] += 1
+    def lose(self, loss: ShardFailed, count: int) -> None:
+        self.books.delivered -= count
+        self.books.dropped["lost"] += count
         log.warning("%s The item is dropped.", loss)
 
     def issue(

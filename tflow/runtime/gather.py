@@ -33,7 +33,9 @@ class Link:
         self.shard = shard
         self.program = program
         self.life = -1
-        """The life of the actor that knows the program."""
+        """The life of the actor that was told the program."""
+        self.heard = -1
+        """The life of the actor that has answered, so that it certainly knows the program."""
         self.calls: deque[Call] = deque()
         self.ended = False
         self.dead = False
@@ -43,15 +45,17 @@ class Link:
         """What was read of the lives before this one."""
 
     def introduction(self) -> tuple[nodes.Node | None, dict[int, int]]:
-        """What a fresh actor has to be told: the program, and how many values of each source earlier lives have read."""
-        if self.life == self.shard.incarnation:
+        """What a fresh actor has to be told: the program, and how many values of each source earlier lives have read. It is told
+        until it answers: a call may be lost without its actor."""
+        if self.heard == self.shard.incarnation:
             return None, {}
-        self.life = self.shard.incarnation
-        self.earlier = {
-            position: self.earlier.get(position, NOTHING_READ).then(self.readings.get(position, NOTHING_READ))
-            for position in self.readings.keys() | self.earlier.keys()
-        }
-        self.readings = {}
+        if self.life != self.shard.incarnation:
+            self.life = self.shard.incarnation
+            self.earlier = {
+                position: self.earlier.get(position, NOTHING_READ).then(self.readings.get(position, NOTHING_READ))
+                for position in self.readings.keys() | self.earlier.keys()
+            }
+            self.readings = {}
         return self.program, {position: reading.seen for position, reading in self.earlier.items()}
 
 
@@ -129,6 +133,7 @@ class Gather(Cell):
             self.site.books.received += len(call.reply.items) + call.reply.unused
             self.drop("ended", call.reply.unused)
             link.readings = call.reply.readings
+            link.heard = call.incarnation
         if link.calls and link.calls[0] is call:
             self.ready.append(link)
 
@@ -138,7 +143,8 @@ class Gather(Cell):
         if link.calls and link.calls[0].done:
             self.ready.append(link)
         if call.lost:
-            self.bereaved(link)
+            if not call.spared:
+                self.bereaved(link)
             self.count_lost(call)
             return
         if call.error is not None:
@@ -209,8 +215,9 @@ class Gather(Cell):
         if not self.closed:
             closing = super().close
             for bereft, call in [(link, call) for link in self.links for call in link.calls if call.done]:
-                if call.lost:
+                if call.lost and not call.spared:
                     self.bereaved(bereft)
+                if call.lost:
                     self.count_lost(call)
                 self.failure = self.failure or call.error or (call.reply.error if isinstance(call.reply, Reply) else None)
             self.site.abandon([call for link in self.links for call in link.calls if not call.done])

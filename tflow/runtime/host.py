@@ -110,7 +110,7 @@ class Host:
     def pull(self, luggage: Luggage, request: Request) -> Reply:
         """Take the state in, then answer with items."""
         self.take(luggage.state)
-        if request.program is not None:
+        if request.program is not None and request.key not in self.chains:
             site = ActorSite(self, request.resume)
             self.chains[request.key] = build(request.program, site, fuse=request.fuse), site
         cell, site = self.chains[request.key]

@@ -12,7 +12,8 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
@@ -28,7 +29,7 @@ from tflow.runtime.base import Call, Mailbox, Runtime
 from tflow.runtime.border import SIMPLE, Parcel
 from tflow.runtime.host import NOTHING, bytes_in
 from tflow.runtime.refs import Remote
-from tflow.runtime.remote import Birth, Failed, Home, RemoteHost, Stillborn
+from tflow.runtime.remote import Birth, Failed, Handle, Home, RemoteHost, Stillborn
 from tflow.runtime.shards import LivePool
 from tflow.runtime.tickets import settled_by, urgent
 from tflow.runtime.wire import Stored, pack, unpack_reply
@@ -53,31 +54,6 @@ def find_home() -> Home:
 def cannot_travel(error: exceptions.RayTaskError, place: str) -> PlanError:
     """Actors answer with their errors; so what Ray itself raises there is about what they answered with."""
     return PlanError(f"An item of {cluster.maker_of(error, place)} cannot travel: {cluster.brief(error)}.")
-
-
-class Handle:
-    """One actor, as the driver knows it."""
-
-    def __init__(self, actor: Any, place: str, needs: Mapping[str, float]) -> None:  # Any: Ray makes its methods at run time
-        self.actor = actor
-        self.do = actor.do
-        self.do_by_ref = actor.do_by_ref.options(num_returns=2)
-        self.place = place
-        self.needs = needs
-        self.birth: Any = actor.hello.remote()  # Any: a ref
-        self.up_at = float("inf")
-        self.home = Home("", "")
-        self.pid = 0
-        self.verdict = ""
-        """Why it was ended, if we ended it."""
-
-    def born(self, birth: Birth, now: float) -> None:
-        self.home, self.pid, _ = birth
-        self.up_at = now
-
-    @property
-    def where(self) -> str:
-        return f" (process {self.pid} on node {self.home.address})" if self.pid else ""
 
 
 class RayBox:
@@ -141,10 +117,15 @@ class RayRuntime(Runtime):
     def _connect(self, settings: cluster.Settings) -> None:
         if settings.address is None:
             cluster.secure()
+        else:
+            cluster.knock(settings.address)
         try:
             ray.init(**settings.arguments())
         except (ConnectionError, RuntimeError, ValueError) as error:
-            raise PlanError(f"RayRuntime: could not connect to {settings.address or 'a Ray of its own'}: {error}") from error
+            hint = " If the cluster asks for a token: RAY_AUTH_MODE=token, RAY_AUTH_TOKEN_PATH." if settings.address else ""
+            raise PlanError(
+                f"RayRuntime: could not connect to {settings.address or 'a Ray of its own'}: {error}.{hint}"
+            ) from error
         if settings.address is None and not cluster.is_secure():
             ray.shutdown()
             raise PlanError("RayRuntime: this Ray started without token authentication. Set RAY_AUTH_MODE to token or disabled.")
@@ -160,7 +141,7 @@ class RayRuntime(Runtime):
         self._check_ray()
         place, key = pool.actors.place, id(pool.actors)
         if self.cannot_grow:
-            cluster.check_feasible(pool.name, place, cast("list[dict[str, object]]", ray.nodes()))  # type: ignore[no-untyped-call]  # Ray's
+            cluster.check_feasible(pool.name, place, self._nodes())
         if key not in self.parcels:
             self.parcels[key] = self._packed(pool)
         options: dict[str, object] = {
@@ -171,7 +152,9 @@ class RayRuntime(Runtime):
         if place.gpus or place.custom or place.cpus is not None:  # an actor that asks for nothing reserves nothing
             options |= {"num_cpus": place.cpus or 0, "num_gpus": place.gpus, "resources": dict(place.custom)}
         actor = ray.remote(RemoteHost).options(**options).remote(self.parcels[key], shard, find_home)
-        handle = Handle(actor, f"{pool.name}[{shard.index}]", place.needs)
+        handle = Handle(
+            actor, shard, place.needs, begun_at=self.now(), sought=getattr(options["scheduling_strategy"], "node_id", "")
+        )
         self.births[handle.birth] = handle
         return handle
 
@@ -187,7 +170,7 @@ class RayRuntime(Runtime):
         """Which node. An actor that is made again may go elsewhere if that node is gone."""
         place, again = pool.actors.place, shard.incarnation > 0
         if place.nodes == "spread":
-            return "SPREAD"
+            return self._emptiest_node(pool)
         neighbours = [other for other in pool.shards if other.index != shard.index] if place.nodes == "same" else []
         if place.beside is not None:
             partners = self.pools[id(place.beside)].shards
@@ -199,6 +182,17 @@ class RayRuntime(Runtime):
                 if neighbour.handle.home.node:
                     return NodeAffinitySchedulingStrategy(neighbour.handle.home.node, soft=again)
         return None
+
+    def _emptiest_node(self, pool: LivePool) -> object:
+        """Where the fewest of a pool live. Ray's own way to spread may put two on one node while another is empty."""
+        there = {other.handle for other in pool.shards if isinstance(other.handle, Handle)}
+        there |= {handle for handle in self.births.values() if handle.pool == pool.name}
+        taken = Counter(handle.node for handle in there)
+        roomy = [str(node["NodeID"]) for node in self._nodes() if cluster.fits(pool.actors.place, node)]
+        return NodeAffinitySchedulingStrategy(min(roomy, key=taken.__getitem__), soft=True) if roomy else "SPREAD"
+
+    def _nodes(self) -> list[dict[str, object]]:
+        return cast("list[dict[str, object]]", ray.nodes())  # type: ignore[no-untyped-call]  # Ray's
 
     def settle(self, handle: object) -> None:
         assert isinstance(handle, Handle)
@@ -230,7 +224,7 @@ class RayRuntime(Runtime):
         actors = [handle for handle in handles if isinstance(handle, Handle)]
         if not actors or not ray.is_initialized():
             return
-        closing = [handle.actor.close.remote() for handle in actors]
+        closing = [handle.actor.close.remote() for handle in actors if handle.pid]
         closed, _ = ray.wait(closing, num_returns=len(closing), timeout=GRACE_S)
         failures: list[BaseException] = []
         for ref in closed:
@@ -290,6 +284,8 @@ class RayRuntime(Runtime):
         if mailbox.finished:
             return
         self._check_ray()
+        if self.births:
+            timeout = self._end_late_births(timeout)
         awaited = [*self.births, *urgent(mailbox.tickets)]
         if not awaited:  # all that is under way waits for an actor to be made again
             if timeout is None:
@@ -314,6 +310,15 @@ class RayRuntime(Runtime):
             for call, answer in zip(calls, answers, strict=True):
                 self._received(call, answer)
 
+    def _end_late_births(self, timeout: float | None) -> float | None:
+        """An actor that was made again and finds no place counts as dead. Returns how long to wait for the next of these."""
+        latest = self.now() - self.start_timeout_s
+        for handle in [handle for handle in self.births.values() if handle.begun_at <= latest]:
+            handle.verdict = f"it did not start within {self.start_timeout_s:g} s, and needs {handle.needs or 'one CPU'}"
+            self.end(handle)
+        soonest = min((handle.begun_at - latest for handle in self.births.values()), default=None)
+        return timeout if soonest is None else soonest if timeout is None else min(timeout, soonest)
+
     def _born(self, handle: Handle) -> None:
         """An actor that was made again is ready, or could not be made; then its calls will say so."""
         try:
@@ -327,7 +332,8 @@ class RayRuntime(Runtime):
         except DEAD as error:
             self._lost(call, cluster.brief(error))
         except GONE as error:
-            call.incarnation = -1  # a value is lost, and not the actor
+            call.spared = True
+            call.shard.give_back(call.luggage.state)  # it may not have arrived
             call.finish(lost=f"a value on its way is lost: {cluster.brief(error)}")
         except exceptions.RayTaskError as error:
             call.error = cannot_travel(error, call.shard.place)

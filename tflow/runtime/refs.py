@@ -58,6 +58,11 @@ def fetched(value: object) -> object:
     return value
 
 
+def items_in(value: object) -> int:
+    """How many items were delivered as this one."""
+    return sum(map(items_in, value)) if type(value) is list else 1
+
+
 def looks_in(node: nodes.Node) -> bool:
     """True if an operator needs the items themselves, here on the driver."""
     forwards = isinstance(node, nodes.ForEach) and isinstance(node.op, RefOp)
@@ -94,7 +99,7 @@ class Fetch(Cell):
                 try:
                     answer = fetched(answer[0]), answer[1]
                 except ShardFailed as loss:
-                    self.site.lose(loss)
+                    self.site.lose(loss, items_in(answer[0]))
                     answer = SKIP
             yield answer
 

@@ -1,11 +1,11 @@
-"""The far end of a cluster: an actor in a process of its own. Nothing raises from here: errors are answers."""
+"""An actor in a process of its own: what runs there and what the driver knows of it. Nothing raises there: errors are answers."""
 
 from __future__ import annotations
 
 import os
 import traceback
-from collections.abc import Callable
-from typing import NamedTuple, cast
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, cast
 
 from tflow.errors import OperatorError, TflowError, travelling
 from tflow.runtime.border import Parcel
@@ -45,7 +45,7 @@ class RemoteHost:
     """A ``Host`` in its process."""
 
     def __init__(self, make: Parcel[Callable[[Shard], object]], shard: Shard, find_home: Callable[[], Home]) -> None:
-        self.place = f"{shard.actors}[{shard.index}]"
+        self.place = place_of(shard)
         self.home = find_home()
         self.host: Host | None = None
         self.failure: BaseException | None = None
@@ -107,3 +107,50 @@ class RemoteHost:
         origin = error.cause if isinstance(error, OperatorError) else error
         lines = "".join(traceback.format_exception(origin))
         error.add_note(f"Raised in {self.place}, process {os.getpid()} on node {self.home.address}:\n{lines}")
+
+
+class Handle:
+    """One actor, as the driver knows it."""
+
+    def __init__(
+        self,
+        actor: Any,  # Any: its methods are made at run time
+        shard: Shard,
+        needs: Mapping[str, float],
+        *,
+        begun_at: float,
+        sought: str,
+    ) -> None:
+        self.actor = actor
+        self.do = actor.do
+        self.do_by_ref = actor.do_by_ref.options(num_returns=2)
+        self.pool = shard.actors
+        self.place = place_of(shard)
+        self.needs = needs
+        self.birth: Any = actor.hello.remote()  # Any: a ref
+        self.begun_at = begun_at
+        self.up_at = float("inf")
+        self.sought = sought
+        """The node that was asked for, if one was."""
+        self.home = Home("", "")
+        self.pid = 0
+        self.verdict = ""
+        """Why it was ended, if we ended it."""
+
+    def born(self, birth: Birth, now: float) -> None:
+        self.home, self.pid, _ = birth
+        self.up_at = now
+
+    @property
+    def node(self) -> str:
+        """Where it is, or is to be."""
+        return self.home.node or self.sought
+
+    @property
+    def where(self) -> str:
+        return f" (process {self.pid} on node {self.home.address})" if self.pid else ""
+
+
+def place_of(shard: Shard) -> str:
+    """How errors call a shard."""
+    return f"{shard.actors}[{shard.index}]"
