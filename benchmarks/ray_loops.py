@@ -96,26 +96,31 @@ def hand_sync(workers: list[Handle]) -> Endless:
             worker.set_weights.remote(weights)
 
 
-def hand_apex(workers: list[Handle], replay: Handle) -> Endless:
-    """Rollouts go to the replay actor by reference, with their count beside them; the learner is the driver."""
+def hand_apex(workers: list[Handle], replay: Handle, batches: int) -> Endless:
+    """Rollouts are stored and batches are trained on as they come. Rollouts go to the replay actor by reference, with their count
+    beside them; the learner is the driver."""
     weights, pending = 0.0, {}
 
     def rollout(worker: Handle) -> None:
         count, item = worker.sample_and_count.options(num_returns=2).remote()
         pending[count] = worker, item
 
+    def batch() -> None:
+        pending[replay.sample.remote()] = None, None
+
     for each in workers:
         rollout(each)
-    training = replay.sample.remote()
+    for _ in range(batches):
+        batch()
     while True:
-        (ref,), _ = ray.wait([*pending, training])
+        (ref,), _ = ray.wait(list(pending))
+        worker, item = pending.pop(ref)
         found = ray.get(ref)
-        if ref == training:
+        if worker is None:
             weights += found
             replay.prioritise.remote(found)
-            training = replay.sample.remote()
+            batch()
         else:
-            worker, item = pending.pop(ref)
             replay.add.remote(item)
             worker.set_weights.remote(weights)
             rollout(worker)
@@ -222,8 +227,8 @@ def sync(workers: Actors[Worker]) -> Iter[object]:
 def apex(workers: Actors[Worker], replay: Actor[Replay]) -> Iter[object]:
     rollouts = from_actors(workers, Worker.sample).gather_async()
     stored = rollouts.for_each(Store(replay)).for_each(UpdateWeights(workers))
-    trained = from_actors(replay, Replay.sample).gather_async().for_each(Train(replay))
-    return Union(stored.drain(), trained, mode="async")
+    trained = from_actors(replay, Replay.sample).gather_async(in_flight=2).for_each(Train(replay))
+    return Union(stored.drain(), trained)
 
 
 def gather(workers: Actors[Worker], in_flight: int = 1, per_call: int | TimeBudget = 1) -> Iter[object]:

@@ -89,26 +89,28 @@ def free(*groups: Iterable[Any]) -> None:  # Any: as above
 def measure_loops(session: RayRuntime) -> None:
     """(a) Against hand-written loops: a policy of one number, and 2 ms of work per item."""
     for work_s, what in [(0.0, "one number, no work"), (WORK_S, "one number, 2 ms of work per item")]:
-        for loop in ("A3C", "synchronous", "Ape-X"):
-            workers, replay = remote(loops.Worker, work_s), remote(loops.Replay, num=1)
-            mine, store = loops.workers_of(2, work_s), loops.new_replay()
-            hand = {"A3C": loops.hand_a3c, "synchronous": loops.hand_sync}.get(loop)
-            plan = {"A3C": loops.a3c, "synchronous": loops.sync}.get(loop)
-            turns = {
-                "by hand": by_hand(hand(workers) if hand else loops.hand_apex(workers, replay[0])),
-                "tflow": as_plan(plan(mine), session) if plan else counted_apex(mine, store, session),
-            }
-            compare(f"{loop}, 2 workers, {what}", "by hand", turns)
-            free(workers, replay)
+        for name, hand, plan in [("A3C", loops.hand_a3c, loops.a3c), ("Synchronous", loops.hand_sync, loops.sync)]:
+            workers = remote(loops.Worker, work_s)
+            turns = {"by hand": by_hand(hand(workers)), "tflow": as_plan(plan(loops.workers_of(2, work_s)), session)}
+            compare(f"{name}, 2 workers, {what}", "by hand", turns)
+            free(workers)
+        workers, replay = remote(loops.Worker, work_s, num=4), remote(loops.Replay, num=2)
+        turns = {
+            "by hand": by_hand(loops.hand_apex(workers[:2], replay[0], 1)),
+            "by hand, 2 batches in flight": by_hand(loops.hand_apex(workers[2:], replay[1], 2)),
+            "tflow, 2 batches in flight": counted_apex(loops.workers_of(2, work_s), loops.new_replay(), session),
+        }
+        compare(f"Ape-X, 2 workers, {what}; rollouts stored and batches trained on", "by hand", turns)
+        free(workers, replay)
 
 
 def counted_apex(workers: Actors[loops.Worker], replay: Actor[loops.Replay], session: RayRuntime) -> Turn:
-    """Counts what is stored and what is trained, as the loop by hand does."""
+    """Counts what is stored and what is trained on, as the loop by hand does."""
     run = loops.apex(workers, replay).run(runtime=session)
 
     def turn(count: int) -> int:
         before = operations()
-        for _ in islice(run, count // 2):  # about every other operation is a step of training
+        for _ in islice(run, count // 2):  # about every other one is a batch
             pass
         return operations() - before
 
@@ -129,7 +131,8 @@ def measure_iter(session: RayRuntime) -> None:
                 yield worker.sample()
 
         shards = cast("Any", [endless, endless])  # Any: it takes functions, and its types do not say so
-        theirs, batched = cast("list[Any]", [from_iterators(shards), from_iterators(shards)])  # Any: as above
+        theirs: Any = from_iterators(shards)  # Any: as above
+        batched: Any = from_iterators(shards)  # Any: as above
         turns = {
             "ray.util.iter": by_hand(theirs.gather_async()),
             "tflow": as_plan(loops.gather(mine), session),

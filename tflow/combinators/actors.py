@@ -64,7 +64,7 @@ class Actors(Generic[W_co]):
     make: Callable[[Shard], W_co]
     num: int
     name: str
-    mailbox: int = 4
+    mailbox: int = 8
     """How many events may wait at one actor before their sender has to."""
     timeout_s: float | None = None
     """How long an event may take before the actor counts as hung."""
@@ -108,7 +108,7 @@ def create_actors(
     *,
     num: int = 2,
     name: str | None = None,
-    mailbox: int = 4,
+    mailbox: int = 8,
     timeout_s: float | None = None,
     place: Place = ANYWHERE,
 ) -> Actors[W]:
@@ -140,7 +140,7 @@ def create_actor(
     make: Callable[[Shard], W],
     *,
     name: str | None = None,
-    mailbox: int = 4,
+    mailbox: int = 8,
     timeout_s: float | None = None,
     place: Place = ANYWHERE,
 ) -> Actor[W]:
