@@ -8,10 +8,10 @@ BIN := .venv/bin
 STAMP := .venv/ready
 .DEFAULT_GOAL := help
 
-.PHONY: help setup demo test lint types tests search mutants bench clean
+.PHONY: help setup demo test lint types tests search mutants bench bench-ray clean
 
 help:  ## Show this list
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 setup: $(STAMP)  ## Build the environment in .venv
 
@@ -52,6 +52,9 @@ mutants: setup  ## Mutation testing of one module, such as MODULE=tflow/runtime/
 bench: setup  ## Driver cost per item, and simulated schedules per second
 	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/schedules.py
+
+bench-ray: setup  ## Plans on Ray against loops by hand and ray.util.iter (seven minutes)
+	$(BIN)/python -m benchmarks.ray_overhead
 
 clean:  ## Remove the environment and all caches
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist *.egg-info

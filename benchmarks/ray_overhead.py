@@ -3,8 +3,8 @@
 All contestants of a comparison run in one process, in turns, in an order that rotates; a figure is the median over the rounds of
 the ratio within a round [lowest..highest]. Above 1, tflow is faster. Machines are noisy: a range that spans 1 is a tie.
 
-    python benchmarks/ray_overhead.py            everything, about five minutes
-    python benchmarks/ray_overhead.py loops      one part: loops, iter, sizes, refs, start
+    python -m benchmarks.ray_overhead            everything, about seven minutes
+    python -m benchmarks.ray_overhead loops      one part: loops, iter, sizes, refs, start
 """
 
 from __future__ import annotations

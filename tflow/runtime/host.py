@@ -198,8 +198,13 @@ def within(most: int | TimeBudget, items: list[object]) -> Callable[[], bool]:
     return has_room
 
 
+NUMBERS = {int, float, bool, type(None)}
+
+
 def bytes_in(value: object) -> int:
     """Roughly how much memory a value takes: arrays are what counts."""
+    if type(value) in NUMBERS:
+        return 16
     size = getattr(value, "nbytes", None)
     if isinstance(size, int):
         return size

@@ -35,8 +35,6 @@ from tflow.runtime.tickets import settled_by, urgent
 from tflow.runtime.wire import Stored, pack, unpack_reply
 from tflow.types import Shard, TimeBudget
 
-AT_ONCE_S = 0.0002
-"""An answer that was there already when it was asked for is seldom alone."""
 GRACE_S = 5.0
 """How long actors may take to close."""
 INLINE_BYTES = 64 * 1024
@@ -294,15 +292,11 @@ class RayRuntime(Runtime):
                 raise Deadlock("Nothing is under way.")
             time.sleep(timeout)
             return
-        begin = self.now()
-        ready, others = ray.wait(awaited, num_returns=1, timeout=timeout)
-        if ready and others and self.now() - begin < AT_ONCE_S:  # the driver is behind: there may be more
-            ready += ray.wait(others, num_returns=len(others), timeout=0)[0]
-        for ticket in [ticket for ticket in ready if ticket in self.births]:
-            ready.remove(ticket)
-            self._born(self.births.pop(ticket))
-        if ready:
-            self._take_in(mailbox, settled_by(ready, mailbox.tickets))
+        for ticket in ray.wait(awaited, num_returns=1, timeout=timeout)[0]:
+            if ticket in self.births:
+                self._born(self.births.pop(ticket))
+            else:
+                self._take_in(mailbox, settled_by(ticket, mailbox.tickets))
 
     def _take_in(self, mailbox: Mailbox, tickets: list[Any]) -> None:  # Any: refs
         """Read the answers that are there, all at once if nothing went wrong."""

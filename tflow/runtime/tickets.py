@@ -6,7 +6,8 @@ that it was taken is known when a later answer of the same actor arrives, and as
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
+from itertools import takewhile
 from typing import Any
 
 from tflow.runtime.base import Call
@@ -33,13 +34,8 @@ def urgent(tickets: Mapping[Ticket, Call]) -> list[Ticket]:
     return rest
 
 
-def settled_by(ready: Collection[Ticket], tickets: dict[Ticket, Call]) -> list[Ticket]:
-    """The answers that are there when these are: an actor takes its messages before what it is asked after them."""
-    found: list[Ticket] = []
-    heard: set[LiveShard] = set()
-    for ticket, call in reversed(tickets.items()):
-        if ticket in ready:
-            heard.add(call.shard)
-        if ticket in ready or (call.method == "tell" and call.shard in heard):
-            found.append(ticket)
-    return found[::-1]
+def settled_by(ticket: Ticket, tickets: Mapping[Ticket, Call]) -> list[Ticket]:
+    """The answers that are there when this one is: an actor takes its messages before what it is asked after them."""
+    shard = tickets[ticket].shard
+    earlier = takewhile(lambda each: each != ticket, tickets)
+    return [*(each for each in earlier if tickets[each].method == "tell" and tickets[each].shard is shard), ticket]
