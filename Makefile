@@ -8,7 +8,7 @@ BIN := .venv/bin
 STAMP := .venv/ready
 .DEFAULT_GOAL := help
 
-.PHONY: help setup demo test lint types tests search mutants bench bench-ray clean
+.PHONY: help setup demo test quick lint types tests search mutants bench bench-ray clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -35,6 +35,9 @@ lint: setup
 types: setup
 	$(BIN)/mypy
 	$(BIN)/basedpyright
+
+quick: lint types  ## As test, without what runs on Ray
+	$(BIN)/pytest -q -n 2 -m 'not ray'
 
 tests: setup
 	$(BIN)/pytest -q -n 2 -m 'not ray'

@@ -181,13 +181,20 @@ class Ref(Generic[T]):
 
     @property
     def env_steps(self) -> int:
-        """The env steps that went into the item."""
-        return int(getattr(self.held, "env_steps", 0))
+        """The env steps that went into the item, or into the members of a list."""
+        return steps_of(self.held)
 
     @property
     def summary(self) -> object:
         """What the item says of itself, such as the statistics of its episodes; None if it says nothing."""
         return getattr(self.held, "summary", None)
+
+
+def steps_of(item: object) -> int:
+    """The env steps that went into an item, or into the members of a list."""
+    if isinstance(item, (list, tuple)) and not hasattr(item, "env_steps"):
+        return sum(map(steps_of, item))
+    return int(getattr(item, "env_steps", 0))
 
 
 class RefOp(LiveOp[V, V, D], Generic[V, D]):

@@ -181,6 +181,28 @@ def test_state_can_be_an_item_that_the_driver_never_opens(runtime: str) -> None:
         assert not any(writeable for _, writeable in found)
 
 
+@dataclass(frozen=True)
+class BroadcastAll(RefOp[list[Rollout]]):
+    envs: Actors[Env]
+
+    def forward(self, live: Live, item: Ref[list[Rollout]], /) -> None:
+        assert item.env_steps in (20, 22, 24, 26), "of all members"
+        live[self.envs].update(BroadcastAll.take, item)
+
+    @staticmethod
+    def take(env: Env, item: list[Rollout]) -> None:
+        env.set_weights(item[0].observations + item[1].observations)
+
+
+@over_runtimes
+def test_state_can_be_a_list_of_such_items(runtime: str) -> None:
+    envs = create_actors(Env, num=1)
+    rounds = from_actors(create_actors(Env, num=2), Env.sample).gather_rounds().for_each(BroadcastAll(envs))
+    with RUNTIMES[runtime]() as session, rounds.drain().run(runtime=session) as run:
+        assert list(run) == []
+        assert [total for total, _ in run.ask(envs, Env.report)] == [6.0 * LENGTH]
+
+
 def opened_by_the_driver(stream: Iter[object]) -> bool:
     """True if some gather of the plan brings the items themselves."""
     order = graph.walk(stream.node)

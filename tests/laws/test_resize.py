@@ -7,8 +7,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.laws.world import RUNTIMES, Learn, Sample, Sampler, over_runtimes, samplers, sampling
-from tflow import LocalRuntime, ParUnion, PlanError, RunClosed, Source, create_actor, create_actors, from_actors, from_items
+from tflow import (
+    LocalRuntime,
+    NoHealthyShards,
+    ParUnion,
+    PlanError,
+    RunClosed,
+    Source,
+    create_actor,
+    create_actors,
+    from_actors,
+    from_items,
+)
 from tflow.runtime.base import Runtime
+from tflow.runtime.shards import LivePool, LiveShard
 from tflow.runtime.sim import Faults, SimRuntime
 from tflow.testing import fault_profiles, tapes
 
@@ -67,6 +79,51 @@ def test_a_pool_may_change_while_actors_die(start: int, changes: list[tuple[int,
         found, _ = resized(start, changes, session, in_flight=2, count=30)
     assert len(found) == 30
     check_sources(found)
+
+
+@given(tape=tapes(), faults=fault_profiles(["dies_before", "dies_after"], most=3), smaller=st.integers(1, 2))
+def test_a_stream_whose_shards_all_died_or_left_never_ends_quietly(tape: list[int], faults: Faults, smaller: int) -> None:
+    actors = samplers(3)
+    with SimRuntime(tape, faults) as session, sampling(actors).gather_async(on_death="skip").run(runtime=session) as run:
+        found = []
+        try:
+            for sample in run:
+                found.append(sample)
+                if len(found) == 1:
+                    run.resize(actors, smaller)
+                if len(found) == 40:
+                    return
+        except NoHealthyShards:
+            return
+    raise AssertionError(f"it ended after {len(found)} items, though samplers never do")
+
+
+def test_each_policy_of_a_newcomer_is_the_newest() -> None:
+    pool = LivePool(samplers(2), "samplers", 0)
+    pool.shards = [LiveShard(pool, index, None) for index in (0, 1)]
+    for shard, versions in zip(pool.shards, ({"a": 5, "b": 1}, {"a": 1, "b": 4}), strict=True):
+        for policy, version in versions.items():
+            shard.put_state(Sampler.set_weights, version, policy, version)
+    state, versions = pool.newest_state()
+    assert {policy: value for (policy, _), (_, value) in state.items()} == versions == {"a": 5, "b": 4}
+
+
+class Stubborn(Sampler):
+    def close(self) -> None:
+        raise OSError("still in use")
+
+
+def test_a_leaver_that_cannot_be_closed_takes_nothing_with_it() -> None:
+    actors = create_actors(Stubborn, num=3)
+    session = LocalRuntime()
+    with from_actors(actors, Stubborn.sample).gather_async().take(9).run(runtime=session) as run:
+        next(run)
+        run.resize(actors, 1)
+        assert len(list(run)) == 8
+        assert run.ledger.balanced
+        assert session.pools[id(actors)].leavers == []
+    with pytest.raises(OSError, match="still in use"):
+        session.close()
 
 
 @over_runtimes

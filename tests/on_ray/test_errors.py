@@ -191,7 +191,7 @@ def test_what_makes_actors_must_be_able_to_travel() -> None:
             return Learner(shard)
 
     plan = from_actors(create_actors(make), id).gather_sync()
-    why = r"^What makes make cannot travel to another process: TypeError: cannot pickle '_thread.lock' object\.$"
+    why = r"^What makes make cannot travel: TypeError: cannot pickle '_thread.lock' object\.$"
     with ray_session() as session, plan.run(runtime=session) as run, pytest.raises(PlanError, match=why):
         next(run)
 

@@ -522,6 +522,11 @@ def a_shard_that_leaves_before_it_has_answered(patch: pytest.MonkeyPatch) -> Non
     patch.setattr(base.Runtime, "let_go", hasty)
 
 
+@breaks(test_resize.test_a_stream_whose_shards_all_died_or_left_never_ends_quietly)
+def a_stream_that_ends_with_its_actors(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(gather.Gather, "extinction", lambda self: None)
+
+
 @breaks(partial(test_refs.test_a_time_budget_changes_no_item_and_no_order, runtime="sim, any order"))
 def a_call_that_is_unpacked_backwards(patch: pytest.MonkeyPatch) -> None:
     answer = host.Host._answer

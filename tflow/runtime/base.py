@@ -12,12 +12,14 @@ import logging
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import count
 from types import TracebackType
 from typing import Any, Protocol, Self
 
 from tflow.combinators.actors import Actors
 from tflow.errors import RunClosed, ShardFailed, TflowError
+from tflow.runtime.cell import attempt_all
 from tflow.runtime.host import NO_LUGGAGE, Luggage, Request
 from tflow.runtime.shards import LivePool, LiveShard
 from tflow.types import Shard, TimeBudget
@@ -208,7 +210,7 @@ class Runtime(ABC):
             shard.leaving = True
             pool.lives[shard.index] = shard.incarnation + 1
             pool.leavers.append(shard)
-            self.let_go(shard)
+        attempt_all([partial(self.let_go, shard) for shard in leavers])
 
     def let_go(self, shard: LiveShard) -> None:
         """End an actor that leaves, unless it still has something to do."""
@@ -217,11 +219,12 @@ class Runtime(ABC):
         shard.pool.leavers.remove(shard)
         if shard in self.dead:
             self.dead.remove(shard)
-        self._stop([shard])
-        shard.handle = None
+        handle, shard.handle = shard.handle, None
         waiting, shard.waiting = shard.waiting, deque()
         for call in waiting:
             call.finish(lost=GONE)
+        if handle is not None:
+            self.stop([handle])
 
     def _settle(self, shard: LiveShard) -> None:
         try:
@@ -263,14 +266,18 @@ class Runtime(ABC):
         shard = call.shard
         shard.under_way.pop(call, None)
         if not call.lost:
-            shard.deaths = 0
-            shard.heard_at = self.now()
+            if call.incarnation == shard.incarnation:
+                shard.deaths = 0
+                shard.heard_at = self.now()
         elif shard.handle is not None and shard.incarnation == call.incarnation and not call.spared:
             shard.bury(call.lost, self.now())
             self.dead.append(shard)
             log.warning("Shard %s died: %s. Calls that it had not answered are lost.", shard.place, call.lost)
         if shard.leaving:
-            self.let_go(shard)
+            try:
+                self.let_go(shard)
+            except Exception as error:  # the run that sees it leave is not to blame
+                log.warning("Shard %s left, and raised while it was closed: %r.", shard.place, error)
 
     def revive(self) -> None:
         """Make the dead again that are wanted and whose pause is over."""

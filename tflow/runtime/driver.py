@@ -84,7 +84,11 @@ class Driver(Site):
         if timeout_s is not None and self.runtime.limits_time:
             call.timeout_s = timeout_s
             self.timed[call] = None
-        self.runtime.dispatch(call)
+        try:
+            self.runtime.dispatch(call)
+        except BaseException:
+            self.abandon([call])
+            raise
         return call
 
     def collect(self, *, timeout: float | None = None) -> None:
@@ -129,7 +133,10 @@ class Driver(Site):
         for call in unwanted:
             del self.mailbox.in_flight[call]
             self.timed.pop(call, None)
-            call.shard.under_way.pop(call, None)
+            if call in call.shard.under_way:
+                del call.shard.under_way[call]
+                if call.timeout_s is not None:  # it may still run, and those after it wait for it
+                    call.shard.heard_at = max(call.shard.heard_at, self.runtime.now()) + call.timeout_s
             if call in call.shard.waiting:
                 call.shard.waiting.remove(call)
         self.books.abandoned += len(unwanted)

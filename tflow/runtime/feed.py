@@ -47,7 +47,7 @@ class FedRounds(Rounds):
                     self.issue(link, last=True)
             else:
                 self.ups[0].close()  # every shard has ended, perhaps before the stream that feeds them
-                yield DONE
+                yield self.end()
 
 
 class FedStream(Gather):
@@ -88,7 +88,7 @@ class FedStream(Gather):
                     self.issue(link, last=True)
             else:
                 self.ups[0].close()  # every shard has ended, perhaps before the stream that feeds them
-                yield DONE
+                yield self.end()
 
     def take_one(self, alive: list[Link]) -> Answer:
         """Take an item from upstream if there is room for it, and pass on what can be passed on."""

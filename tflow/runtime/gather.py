@@ -44,6 +44,11 @@ class Link:
         self.earlier: dict[int, Reading] = {}
         """What was read of the lives before this one."""
 
+    @property
+    def up_to_date(self) -> bool:
+        """False while answers of an earlier life are unread: the next life is told what they have read."""
+        return not self.calls or self.calls[-1].incarnation in (-1, self.shard.incarnation)
+
     def introduction(self) -> tuple[nodes.Node | None, dict[int, int]]:
         """What a fresh actor has to be told: the program, and how many values of each source earlier lives have read. It is told
         until it answers: a call may be lost without its actor."""
@@ -76,6 +81,7 @@ class Gather(Cell):
         self.failure: TflowError | None = None
         self.staleness: dict[str, Staleness] = {}
         self.links: list[Link] = []
+        self.last_dead: Link | None = None
         self.numbers = count()
         self.ready: deque[Link] = deque()
         """Links whose oldest call is finished, in the order of finishing."""
@@ -166,11 +172,22 @@ class Gather(Cell):
             link.ended = True
         elif policy == "skip":
             link.ended = link.dead = True
-            if all(each.dead for each in self.links):
-                last = shard.failure("was the last")
-                self.failure = self.failure or NoHealthyShards(f"{self.node.label}: all shards died. {last}")
+            self.last_dead = link
+            self.failure = self.failure or self.extinction()
         elif policy == "raise" or shard.given_up:
             self.failure = self.failure or shard.failure(f"died under {self.node.label}")
+
+    def extinction(self) -> NoHealthyShards | None:
+        """The error if nobody is left, because all shards have died, or have left after the others died."""
+        if self.last_dead is None or not all(link.dead or link.shard.leaving for link in self.links):
+            return None
+        return NoHealthyShards(f"{self.node.label}: all shards died. {self.last_dead.shard.failure('was the last')}")
+
+    def end(self) -> Answer:
+        """Nothing more will come. A stream never ends quietly because its actors are gone."""
+        self.failure = self.failure or self.extinction()
+        self.raise_failure()
+        return DONE
 
     def count_lost(self, call: Call) -> None:
         """Items that a dead actor was fed are lost with it."""
@@ -263,7 +280,7 @@ class Rounds(Gather):
                 yield self.wait()
             yield from self.end_round()
         while True:
-            yield DONE
+            yield self.end()
 
     def complete(self) -> bool:
         """True if every shard has answered. One that died and is made again is asked again: the round stays whole."""
@@ -309,7 +326,7 @@ class Stream(Gather):
                 yield self.deliver_if_fresh()
             self.catch_up()
             for link in self.finished:
-                while len(link.calls) < self.node.in_flight and not link.ended:
+                while len(link.calls) < self.node.in_flight and not link.ended and link.up_to_date:
                     self.issue(link, count=self.site.runtime.most_items(self.node.per_call))
             self.finished.clear()
             if self.ready:
@@ -318,7 +335,7 @@ class Stream(Gather):
             elif any(link.calls for link in self.links):
                 yield self.wait()
             else:
-                yield DONE
+                yield self.end()
 
     def deliver_if_fresh(self) -> Answer:
         (_, origin), link = self.buffer[0]

@@ -19,7 +19,7 @@ from tflow.runtime.build import build
 from tflow.runtime.cell import Cell, Site, attempt_all
 from tflow.runtime.cells import Inbox
 from tflow.runtime.stats import Reading
-from tflow.types import Provenance, Shard, Source, TimeBudget
+from tflow.types import Provenance, Shard, Source, TimeBudget, steps_of
 
 ChainKey = tuple[int, int, int]
 """A run, the position of the gather in its plan, and which of its shards this is: one actor may serve several."""
@@ -215,10 +215,3 @@ def bytes_in(value: object) -> int:
     if isinstance(value, (list, tuple, set, frozenset)):
         return sum(map(bytes_in, value))
     return 16 + sum(map(bytes_in, getattr(value, "__dict__", {}).values()))
-
-
-def steps_of(item: object) -> int:
-    """The env steps that went into an item, or into the members of a list."""
-    if isinstance(item, (list, tuple)) and not hasattr(item, "env_steps"):
-        return sum(map(steps_of, item))
-    return int(getattr(item, "env_steps", 0))

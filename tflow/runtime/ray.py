@@ -23,12 +23,13 @@ from ray import exceptions
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from tflow.combinators import check
+from tflow.combinators.actors import Actors
 from tflow.errors import Deadlock, PlanError, RunClosed, ShardFailed, TflowError
 from tflow.runtime import cluster
 from tflow.runtime.base import Call, Mailbox, Runtime
 from tflow.runtime.border import SIMPLE, Parcel
 from tflow.runtime.host import NOTHING, bytes_in
-from tflow.runtime.refs import Remote
+from tflow.runtime.refs import Remote, has_remote
 from tflow.runtime.remote import Birth, Failed, Handle, Home, RemoteHost, Stillborn
 from tflow.runtime.shards import LivePool
 from tflow.runtime.tickets import settled_by, urgent
@@ -110,7 +111,7 @@ class RayRuntime(Runtime):
         self.home = find_home()
         self.births: dict[Any, Handle] = {}  # Any: a ref
         """Actors that are being made."""
-        self.parcels: dict[int, object] = {}
+        self.parcels: dict[Actors[object], object] = {}
         """What makes the actors of each description, packed once."""
         self.closed = False
 
@@ -121,11 +122,10 @@ class RayRuntime(Runtime):
             cluster.knock(settings.address)
         try:
             ray.init(**settings.arguments())
-        except (ConnectionError, RuntimeError, ValueError) as error:
+        except (ConnectionError, RuntimeError, ValueError, exceptions.RayError) as error:
             hint = " If the cluster asks for a token: RAY_AUTH_MODE=token, RAY_AUTH_TOKEN_PATH." if settings.address else ""
-            raise PlanError(
-                f"RayRuntime: could not connect to {settings.address or 'a Ray of its own'}: {error}.{hint}"
-            ) from error
+            where = settings.address or "a Ray of its own"
+            raise PlanError(f"RayRuntime: could not connect to {where}: {error}.{hint}") from error
         if settings.address is None and not cluster.is_secure():
             ray.shutdown()
             raise PlanError("RayRuntime: this Ray started without token authentication. Set RAY_AUTH_MODE to token or disabled.")
@@ -139,22 +139,17 @@ class RayRuntime(Runtime):
 
     def spawn(self, pool: LivePool, shard: Shard) -> Handle:
         self._check_ray()
-        place, key = pool.actors.place, id(pool.actors)
-        if self.cannot_grow:
+        place = pool.actors.place
+        if self.cannot_grow and place.needs:
             cluster.check_feasible(pool.name, place, self._nodes())
-        if key not in self.parcels:
-            self.parcels[key] = self._packed(pool)
-        options: dict[str, object] = {
-            "max_restarts": 0,
-            "max_task_retries": 0,
-            "scheduling_strategy": self._strategy(pool, shard),
-        }
+        if pool.actors not in self.parcels:
+            self.parcels[pool.actors] = self._packed(pool)
+        strategy = self._strategy(pool, shard)
+        options: dict[str, object] = {"max_restarts": 0, "max_task_retries": 0, "scheduling_strategy": strategy}
         if place.gpus or place.custom or place.cpus is not None:  # an actor that asks for nothing reserves nothing
             options |= {"num_cpus": place.cpus or 0, "num_gpus": place.gpus, "resources": dict(place.custom)}
-        actor = ray.remote(RemoteHost).options(**options).remote(self.parcels[key], shard, find_home)
-        handle = Handle(
-            actor, shard, place.needs, begun_at=self.now(), sought=getattr(options["scheduling_strategy"], "node_id", "")
-        )
+        actor = ray.remote(RemoteHost).options(**options).remote(self.parcels[pool.actors], shard, find_home)
+        handle = Handle(actor, shard, place.needs, begun_at=self.now(), sought=getattr(strategy, "node_id", ""))
         self.births[handle.birth] = handle
         return handle
 
@@ -162,8 +157,7 @@ class RayRuntime(Runtime):
         try:
             parcel = Parcel(pool.actors.make)
         except Exception as error:
-            what = f"What makes {pool.name} cannot travel to another process"
-            raise PlanError(f"{what}: {type(error).__name__}: {error}.") from error
+            raise PlanError(f"What makes {pool.name} cannot travel: {type(error).__name__}: {error}.") from error
         return parcel if parcel.size < INLINE_BYTES else ray.put(parcel)
 
     def _strategy(self, pool: LivePool, shard: Shard) -> object:
@@ -217,6 +211,22 @@ class RayRuntime(Runtime):
         assert isinstance(handle, Handle)
         return handle.up_at
 
+    def deadline(self, call: Call) -> float:
+        """Nobody may have looked yet at an answer that is there, be it to this call or to one of another run before it."""
+        shard, now = call.shard, self.now()
+        for head in list(shard.under_way) if call.timeout_s is not None else ():
+            if head.mailbox is call.mailbox:
+                break
+            if not self._is_there(head):
+                return now + (call.timeout_s or 0)  # look again
+            del shard.under_way[head]
+            shard.heard_at = now
+        due = super().deadline(call)
+        return float("inf") if due <= now and self._is_there(call) else due
+
+    def _is_there(self, call: Call) -> bool:
+        return call.ticket is not None and bool(ray.wait([call.ticket], timeout=0, fetch_local=False)[0])
+
     def most_items(self, per_call: int | TimeBudget) -> int | TimeBudget:
         return per_call
 
@@ -225,7 +235,7 @@ class RayRuntime(Runtime):
         if not actors or not ray.is_initialized():
             return
         closing = [handle.actor.close.remote() for handle in actors if handle.pid]
-        closed, _ = ray.wait(closing, num_returns=len(closing), timeout=GRACE_S)
+        closed, _ = ray.wait(closing, num_returns=len(closing), timeout=GRACE_S) if closing else ([], [])
         failures: list[BaseException] = []
         for ref in closed:
             try:
@@ -257,9 +267,10 @@ class RayRuntime(Runtime):
     # ------------------------------------------------------------------- calls
 
     def hold(self, value: object) -> object:
-        if type(value) in SIMPLE or isinstance(value, Remote):
+        small = bytes_in(value) < INLINE_BYTES
+        if has_remote(value) or (small and type(value) in SIMPLE):
             return value
-        return Parcel(value) if bytes_in(value) < INLINE_BYTES else Stored(ray.put(value))
+        return Parcel(value) if small else Stored(ray.put(value))
 
     def submit(self, call: Call) -> None:
         handle = call.shard.handle
@@ -334,6 +345,8 @@ class RayRuntime(Runtime):
         except GONE as error:
             call.spared = True
             call.shard.give_back(call.luggage.state)  # it may not have arrived
+            if any(has_remote(value) for _, value in call.luggage.state.values()):  # it may be what is lost: not for ever
+                call.shard.mourn("state that was sent to it is lost", self.now())
             call.finish(lost=f"a value on its way is lost: {cluster.brief(error)}")
         except exceptions.RayTaskError as error:
             call.error = cannot_travel(error, call.shard.place)

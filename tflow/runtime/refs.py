@@ -49,13 +49,16 @@ class Remote(Frozen):
         return self
 
 
+def has_remote(value: object) -> bool:
+    """True for a remote item, and for a list with one in it."""
+    return type(value) is Remote or (type(value) is list and any(map(has_remote, value)))
+
+
 def fetched(value: object) -> object:
     """The value itself, with everything in it that is remote: what was gathered in rounds or batched is a list."""
     if type(value) is Remote:
         return value.box.take(value.index)
-    if type(value) is list and any(type(member) in (list, Remote) for member in value):
-        return [fetched(member) for member in value]
-    return value
+    return [fetched(member) for member in value] if type(value) is list and has_remote(value) else value
 
 
 def items_in(value: object) -> int:

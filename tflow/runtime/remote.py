@@ -9,9 +9,9 @@ from typing import Any, NamedTuple, cast
 
 from tflow.errors import OperatorError, TflowError, travelling
 from tflow.runtime.border import Parcel
-from tflow.runtime.host import NOTHING, Host, Reply, steps_of
+from tflow.runtime.host import NOTHING, Host, Reply
 from tflow.runtime.wire import Answer, pack_reply, unpack
-from tflow.types import Shard
+from tflow.types import Shard, steps_of
 
 
 class Home(NamedTuple):
@@ -87,7 +87,7 @@ class RemoteHost:
         if answer is None or isinstance(answer, (Failed, Stillborn)):
             return answer, []
         items, *rest = answer
-        return ([(steps_of(item), getattr(item, "summary", None)) for item in items], *rest), items
+        return ([(steps_of(item), summary_of(item)) for item in items], *rest), items
 
     def forget(self, run: int) -> None:
         if self.host is not None:
@@ -107,6 +107,12 @@ class RemoteHost:
         origin = error.cause if isinstance(error, OperatorError) else error
         lines = "".join(traceback.format_exception(origin))
         error.add_note(f"Raised in {self.place}, process {os.getpid()} on node {self.home.address}:\n{lines}")
+
+
+def summary_of(item: object) -> object:
+    """What an item says of itself, if it says something small: a method is not meant."""
+    summary = getattr(item, "summary", None)
+    return None if callable(summary) else summary
 
 
 class Handle:

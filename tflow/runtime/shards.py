@@ -120,9 +120,11 @@ class LivePool:
         """The newest of all state that any shard was sent, for one that joins late; and which versions that makes."""
         state: State = {}
         versions: dict[str, int] = {}
-        for shard in sorted(self.shards, key=lambda shard: sum(shard.versions.values())):
-            state |= shard.sent
-            versions |= shard.versions
+        for shard in self.shards:
+            for (policy, method), update in shard.sent.items():
+                if shard.versions[policy] >= versions.get(policy, 0):
+                    state[policy, method] = update
+            versions |= {policy: max(version, versions.get(policy, 0)) for policy, version in shard.versions.items()}
         return state, versions
 
     def staleness(self, versions: Mapping[str, int]) -> dict[str, int]:

@@ -19,7 +19,7 @@ from tflow.errors import PlanError, TflowError
 from tflow.runtime.base import Call
 from tflow.runtime.border import SIMPLE, Parcel
 from tflow.runtime.host import Luggage, Reply, Request
-from tflow.runtime.refs import Remote
+from tflow.runtime.refs import Remote, has_remote
 from tflow.runtime.stats import Reading
 from tflow.types import Provenance, Shard, Source
 
@@ -107,7 +107,7 @@ def stowed(value: object, beside: list[object]) -> object:
     kind = type(value)
     if kind in SIMPLE or kind is Parcel:
         return value
-    if kind is list and any(type(member) in (list, Remote) for member in cast("list[object]", value)):
+    if kind is list and has_remote(value):
         return Several([stowed(member, beside) for member in cast("list[object]", value)])
     if isinstance(value, Remote):
         beside.append(getattr(value.box, "ref"))  # noqa: B009  # only the cluster's own boxes travel
