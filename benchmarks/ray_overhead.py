@@ -12,6 +12,7 @@ from __future__ import annotations
 import statistics
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable
 from itertools import islice
@@ -178,7 +179,8 @@ def measure_refs(session: RayRuntime) -> None:
         }
         compare(f"Rollouts of {name} to a replay actor, 2 workers", "by hand, through the driver", turns, rounds=5)
         for what, turn in {"through the driver": through, "by reference": unopened}.items():
-            print(f"  tflow, {what:<20} {fetched_per_item(turn, 50):10.0f} bytes per item came to the driver")
+            fetched, stored = fetched_per_item(turn, 50), most_in_store(turn, 200) / 2**20
+            print(f"  tflow, {what:<20} {fetched:10.0f} bytes per item came to the driver, {stored:4.0f} MiB in the store")
         free(workers, replay)
 
 
@@ -206,6 +208,27 @@ def fetched_per_item(turn: Turn, count: int) -> float:
     finally:
         ray.get = get
     return found / done
+
+
+def most_in_store(turn: Turn, count: int) -> float:
+    """How many bytes were in the object store at most, as often as one can look."""
+    most, over = 0.0, threading.Event()
+
+    def look() -> None:
+        nonlocal most
+        while not over.wait(0.02):
+            there: dict[str, float] = ray.available_resources()  # type: ignore[no-untyped-call]  # Ray's
+            most = max(most, limit - there.get("object_store_memory", limit))
+
+    limit: float = ray.cluster_resources()["object_store_memory"]  # type: ignore[no-untyped-call]  # Ray's
+    looking = threading.Thread(target=look)
+    looking.start()
+    try:
+        turn(count)
+    finally:
+        over.set()
+        looking.join()
+    return most
 
 
 START = """

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from tests.laws.world import ray_session
-from tests.on_ray.mortals import Keep, Learner, Told, at_most, mortals, order, per_life, sampling
+from tests.on_ray.mortals import Keep, Learner, Told, mortals, order, per_life, sampling
 from tflow import (
     Actor,
     ActorOp,
@@ -30,15 +30,7 @@ from tflow import (
     from_range,
 )
 
-pytestmark = pytest.mark.ray
-
-
-@pytest.fixture(autouse=True)
-def bounded() -> Iterator[None]:
-    """Every test ends."""
-    ray_session().close()  # starting Ray is not a part of any test
-    with at_most():
-        yield
+pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("bounded")]
 
 
 def refuse_three(item: Told) -> Told:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -22,7 +21,6 @@ from tests.on_ray.mortals import (
     Learner,
     Told,
     WriteThenDie,
-    at_most,
     diary,
     in_order,
     is_gone,
@@ -37,16 +35,7 @@ from tests.on_ray.mortals import (
 from tflow import ActorOp, Iter, NoHealthyShards, ShardFailed, create_actor, from_range
 from tflow.runtime import cluster, shards
 
-pytestmark = pytest.mark.ray
-
-
-@pytest.fixture(autouse=True)
-def bounded(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    """Every test ends, and sees what is logged."""
-    caplog.set_level(logging.WARNING, "tflow")
-    ray_session().close()  # starting Ray is not a part of any test
-    with at_most():
-        yield
+pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("bounded")]
 
 
 # --------------------------------------------------------------------------- a process dies in a call

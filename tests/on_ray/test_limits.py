@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +14,6 @@ from tests.on_ray.mortals import (
     Mortal,
     Mortals,
     Told,
-    at_most,
     in_order,
     mortals,
     order,
@@ -26,15 +24,7 @@ from tests.on_ray.mortals import (
 )
 from tflow import ActorOp, Shard, Union, create_actor, create_actors, from_actors
 
-pytestmark = pytest.mark.ray
-
-
-@pytest.fixture(autouse=True)
-def bounded() -> Iterator[None]:
-    """Every test ends."""
-    ray_session().close()  # starting Ray is not a part of any test
-    with at_most():
-        yield
+pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("bounded")]
 
 
 # --------------------------------------------------------------------------- slow consumers

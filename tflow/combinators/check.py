@@ -42,6 +42,8 @@ def positive(where: str, name: str, value: float) -> float:
 
 def at_least_zero(where: str, name: str, value: float) -> float:
     """A finite number that is not negative."""
+    if isinstance(value, numbers.Real) and not 0 <= value < float("inf"):
+        raise PlanError(f"{where}: {name} must be finite and at least 0, got {value}.")
     return value if value == 0 and not isinstance(value, bool) else positive(where, name, value)
 
 

@@ -10,7 +10,7 @@ import secrets
 import shutil
 import socket
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
@@ -33,7 +33,7 @@ class Settings:
     num_cpus: int | None
     num_gpus: int | None
     store_mb: float | None
-    modules: tuple[str | ModuleType | Path, ...]
+    modules: Sequence[str | ModuleType | Path]
     dashboard: bool
     logs: bool
 
@@ -51,6 +51,8 @@ class Settings:
             check.positive(where, "store_mb", self.store_mb)
             if self.store_mb < 76:
                 raise PlanError(f"{where}: store_mb must be at least 76, which is what Ray needs, got {self.store_mb:g}.")
+        if isinstance(self.modules, (str, Path, ModuleType)):
+            raise PlanError(f"{where}: modules must be a list, got {self.modules!r}. Write modules=[{self.modules!r}].")
         check.yes_or_no(where, "dashboard", self.dashboard)
         check.yes_or_no(where, "logs", self.logs)
         sizes = {

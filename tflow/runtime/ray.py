@@ -101,12 +101,12 @@ class RayRuntime(Runtime):
         super().__init__()
         self.closed = True  # until everything below has worked
         self.start_timeout_s = check.positive("RayRuntime", "start_timeout_s", start_timeout_s)
-        settings = cluster.Settings(address, num_cpus, num_gpus, store_mb, tuple(modules), dashboard, logs)
+        settings = cluster.Settings(address, num_cpus, num_gpus, store_mb, modules, dashboard, logs)
         self.owns = not ray.is_initialized()
         """The connection ends with this session; a cluster that it started ends too."""
         settings.check(running=not self.owns)
         if self.owns:
-            self._connect(settings)
+            self._connect(settings, settings.arguments())
         self.cannot_grow = self.owns and address is None
         self.home = find_home()
         self.births: dict[Any, Handle] = {}  # Any: a ref
@@ -115,13 +115,13 @@ class RayRuntime(Runtime):
         """What makes the actors of each description, packed once."""
         self.closed = False
 
-    def _connect(self, settings: cluster.Settings) -> None:
+    def _connect(self, settings: cluster.Settings, arguments: dict[str, Any]) -> None:  # Any: keyword arguments
         if settings.address is None:
             cluster.secure()
         else:
             cluster.knock(settings.address)
         try:
-            ray.init(**settings.arguments())
+            ray.init(**arguments)
         except (ConnectionError, RuntimeError, ValueError, exceptions.RayError) as error:
             hint = " If the cluster asks for a token: RAY_AUTH_MODE=token, RAY_AUTH_TOKEN_PATH." if settings.address else ""
             where = settings.address or "a Ray of its own"
