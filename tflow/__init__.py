@@ -13,8 +13,11 @@ if TYPE_CHECKING:
     from tflow.combinators.actors import Actor as Actor
     from tflow.combinators.actors import Actors as Actors
     from tflow.combinators.actors import Place as Place
+    from tflow.combinators.actors import Resident as Resident
     from tflow.combinators.actors import create_actor as create_actor
     from tflow.combinators.actors import create_actors as create_actors
+    from tflow.combinators.actors import create_resident as create_resident
+    from tflow.combinators.columns import AddColumns as AddColumns
     from tflow.combinators.create import from_actors as from_actors
     from tflow.combinators.create import from_items as from_items
     from tflow.combinators.create import from_iterable as from_iterable
@@ -35,6 +38,74 @@ if TYPE_CHECKING:
     from tflow.errors import RunClosed as RunClosed
     from tflow.errors import ShardFailed as ShardFailed
     from tflow.errors import TflowError as TflowError
+    from tflow.live import Handles as Handles
+    from tflow.live import Live as Live
+    from tflow.rl.advantages import ComputeAdvantages as ComputeAdvantages
+    from tflow.rl.batch import Batch as Batch
+    from tflow.rl.batch import MultiBatch as MultiBatch
+    from tflow.rl.batch import Rollout as Rollout
+    from tflow.rl.batching import ConcatBatches as ConcatBatches
+    from tflow.rl.batching import ConcatRounds as ConcatRounds
+    from tflow.rl.batching import StandardizeFields as StandardizeFields
+    from tflow.rl.batching import aggregate as aggregate
+    from tflow.rl.env_spec import EnvSpec as EnvSpec
+    from tflow.rl.episodes import Episodes as Episodes
+    from tflow.rl.exploration import ApexEpsilons as ApexEpsilons
+    from tflow.rl.exploration import EpsilonGreedy as EpsilonGreedy
+    from tflow.rl.exploration import GaussianNoise as GaussianNoise
+    from tflow.rl.exploration import OUNoise as OUNoise
+    from tflow.rl.exploration import ParameterNoise as ParameterNoise
+    from tflow.rl.gradients import AverageGradients as AverageGradients
+    from tflow.rl.gradients import ComputeGradients as ComputeGradients
+    from tflow.rl.gradients import Gradients as Gradients
+    from tflow.rl.losses import A3CLoss as A3CLoss
+    from tflow.rl.losses import DQNLoss as DQNLoss
+    from tflow.rl.losses import Loss as Loss
+    from tflow.rl.losses import LossValue as LossValue
+    from tflow.rl.losses import PPOLoss as PPOLoss
+    from tflow.rl.losses import Replayed as Replayed
+    from tflow.rl.metrics import Metrics as Metrics
+    from tflow.rl.metrics import ReportMetrics as ReportMetrics
+    from tflow.rl.models import LSTM as LSTM
+    from tflow.rl.models import MLP as MLP
+    from tflow.rl.models import ImpalaCNN as ImpalaCNN
+    from tflow.rl.models import Members as Members
+    from tflow.rl.models import NatureCNN as NatureCNN
+    from tflow.rl.models import SmallCNN as SmallCNN
+    from tflow.rl.optimizers import SGD as SGD
+    from tflow.rl.optimizers import Adam as Adam
+    from tflow.rl.optimizers import RMSprop as RMSprop
+    from tflow.rl.policies import ActorCriticSpec as ActorCriticSpec
+    from tflow.rl.policies import QSpec as QSpec
+    from tflow.rl.replay import MixInReplay as MixInReplay
+    from tflow.rl.replay import ParallelReplay as ParallelReplay
+    from tflow.rl.replay import ReplayActors as ReplayActors
+    from tflow.rl.replay import StoreToBuffer as StoreToBuffer
+    from tflow.rl.replay import UpdatePriorities as UpdatePriorities
+    from tflow.rl.replay import create_replay_actors as create_replay_actors
+    from tflow.rl.schedules import Constant as Constant
+    from tflow.rl.schedules import Exponential as Exponential
+    from tflow.rl.schedules import Linear as Linear
+    from tflow.rl.schedules import Piecewise as Piecewise
+    from tflow.rl.schedules import Schedule as Schedule
+    from tflow.rl.spaces import EnvError as EnvError
+    from tflow.rl.training import ApplyGradients as ApplyGradients
+    from tflow.rl.training import LearnOnBatch as LearnOnBatch
+    from tflow.rl.training import SendWeights as SendWeights
+    from tflow.rl.training import TrainOneStep as TrainOneStep
+    from tflow.rl.training import TrainStats as TrainStats
+    from tflow.rl.training import UpdateTargetNetwork as UpdateTargetNetwork
+    from tflow.rl.training import UpdateWeights as UpdateWeights
+    from tflow.rl.worker import RolloutWorker as RolloutWorker
+    from tflow.rl.workers import AnyWorkers as AnyWorkers
+    from tflow.rl.workers import MultiWorkers as MultiWorkers
+    from tflow.rl.workers import ParallelEvaluations as ParallelEvaluations
+    from tflow.rl.workers import ParallelRollouts as ParallelRollouts
+    from tflow.rl.workers import Select as Select
+    from tflow.rl.workers import Workers as Workers
+    from tflow.rl.workers import create_evaluation_workers as create_evaluation_workers
+    from tflow.rl.workers import create_learner as create_learner
+    from tflow.rl.workers import create_rollout_workers as create_rollout_workers
     from tflow.runtime.executor import Run as Run
     from tflow.runtime.ledger import Ledger as Ledger
     from tflow.runtime.local import LocalRuntime as LocalRuntime
@@ -43,8 +114,6 @@ if TYPE_CHECKING:
     from tflow.types import ActorOp as ActorOp
     from tflow.types import Async as Async
     from tflow.types import Frozen as Frozen
-    from tflow.types import Handles as Handles
-    from tflow.types import Live as Live
     from tflow.types import LiveOp as LiveOp
     from tflow.types import OnActor as OnActor
     from tflow.types import Op as Op
@@ -63,48 +132,117 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "LSTM",
+    "MLP",
+    "SGD",
+    "A3CLoss",
     "Actor",
+    "ActorCriticSpec",
     "ActorOp",
     "Actors",
+    "Adam",
+    "AddColumns",
+    "AnyWorkers",
+    "ApexEpsilons",
+    "ApplyGradients",
     "Async",
+    "AverageGradients",
+    "Batch",
     "CheckpointError",
+    "ComputeAdvantages",
+    "ComputeGradients",
+    "ConcatBatches",
+    "ConcatRounds",
+    "Constant",
+    "DQNLoss",
     "Deadlock",
+    "EnvError",
+    "EnvSpec",
+    "Episodes",
+    "EpsilonGreedy",
+    "Exponential",
     "Frozen",
+    "GaussianNoise",
+    "Gradients",
     "Handles",
+    "ImpalaCNN",
     "Iter",
+    "LearnOnBatch",
     "Ledger",
+    "Linear",
     "Live",
     "LiveOp",
     "LocalRuntime",
+    "Loss",
+    "LossValue",
+    "Members",
+    "Metrics",
+    "MixInReplay",
+    "MultiBatch",
+    "MultiWorkers",
+    "NatureCNN",
     "NoHealthyShards",
+    "OUNoise",
     "OnActor",
     "Op",
     "OperatorError",
+    "PPOLoss",
     "ParIter",
     "ParUnion",
+    "ParallelEvaluations",
+    "ParallelReplay",
+    "ParallelRollouts",
+    "ParameterNoise",
+    "Piecewise",
     "Place",
     "Plan",
     "PlanError",
     "Provenance",
+    "QSpec",
+    "RMSprop",
     "RayRuntime",
     "Ref",
     "RefOp",
+    "ReplayActors",
+    "Replayed",
+    "ReportMetrics",
+    "Resident",
+    "Rollout",
+    "RolloutWorker",
     "Run",
     "RunClosed",
     "RunStats",
+    "Schedule",
+    "Select",
+    "SendWeights",
     "Shard",
     "ShardFailed",
+    "SmallCNN",
     "Source",
+    "StandardizeFields",
     "Stateful",
     "StatefulActorOp",
     "StatefulLiveOp",
     "Stateless",
+    "StoreToBuffer",
     "Sync",
     "TflowError",
     "TimeBudget",
+    "TrainOneStep",
+    "TrainStats",
     "Union",
+    "UpdatePriorities",
+    "UpdateTargetNetwork",
+    "UpdateWeights",
+    "Workers",
+    "aggregate",
     "create_actor",
     "create_actors",
+    "create_evaluation_workers",
+    "create_learner",
+    "create_replay_actors",
+    "create_resident",
+    "create_rollout_workers",
     "from_actors",
     "from_items",
     "from_iterable",
@@ -116,7 +254,8 @@ __all__ = [
 
 # Where each public name lives; a test keeps this table, the list above and the imports the same.
 _HOMES = {
-    "tflow.combinators.actors": ("Actor", "Actors", "Place", "create_actor", "create_actors"),
+    "tflow.combinators.actors": ("Actor", "Actors", "Place", "Resident", "create_actor", "create_actors", "create_resident"),
+    "tflow.combinators.columns": ("AddColumns",),
     "tflow.combinators.create": (
         "from_actors", "from_items", "from_iterable", "from_range", "par_from_items", "par_from_iterables", "par_from_range",
     ),
@@ -125,8 +264,34 @@ _HOMES = {
     "tflow.combinators.stream": ("Iter",),
     "tflow.combinators.union": ("ParUnion", "Union"),
     "tflow.errors": (
-        "CheckpointError", "Deadlock", "NoHealthyShards", "OperatorError", "PlanError", "RunClosed", "ShardFailed",
-        "TflowError",
+        "CheckpointError", "Deadlock", "NoHealthyShards", "OperatorError", "PlanError", "RunClosed",
+        "ShardFailed", "TflowError",
+    ),
+    "tflow.live": ("Handles", "Live"),
+    "tflow.rl.advantages": ("ComputeAdvantages",),
+    "tflow.rl.batch": ("Batch", "MultiBatch", "Rollout"),
+    "tflow.rl.batching": ("ConcatBatches", "ConcatRounds", "StandardizeFields", "aggregate"),
+    "tflow.rl.env_spec": ("EnvSpec",),
+    "tflow.rl.episodes": ("Episodes",),
+    "tflow.rl.exploration": ("ApexEpsilons", "EpsilonGreedy", "GaussianNoise", "OUNoise", "ParameterNoise"),
+    "tflow.rl.gradients": ("AverageGradients", "ComputeGradients", "Gradients"),
+    "tflow.rl.losses": ("A3CLoss", "DQNLoss", "Loss", "LossValue", "PPOLoss", "Replayed"),
+    "tflow.rl.metrics": ("Metrics", "ReportMetrics"),
+    "tflow.rl.models": ("LSTM", "MLP", "ImpalaCNN", "Members", "NatureCNN", "SmallCNN"),
+    "tflow.rl.optimizers": ("SGD", "Adam", "RMSprop"),
+    "tflow.rl.policies": ("ActorCriticSpec", "QSpec"),
+    "tflow.rl.replay": (
+        "MixInReplay", "ParallelReplay", "ReplayActors", "StoreToBuffer", "UpdatePriorities", "create_replay_actors",
+    ),
+    "tflow.rl.schedules": ("Constant", "Exponential", "Linear", "Piecewise", "Schedule"),
+    "tflow.rl.spaces": ("EnvError",),
+    "tflow.rl.training": (
+        "ApplyGradients", "LearnOnBatch", "SendWeights", "TrainOneStep", "TrainStats", "UpdateTargetNetwork", "UpdateWeights",
+    ),
+    "tflow.rl.worker": ("RolloutWorker",),
+    "tflow.rl.workers": (
+        "AnyWorkers", "MultiWorkers", "ParallelEvaluations", "ParallelRollouts", "Select", "Workers",
+        "create_evaluation_workers", "create_learner", "create_rollout_workers",
     ),
     "tflow.runtime.executor": ("Run",),
     "tflow.runtime.ledger": ("Ledger",),
@@ -134,8 +299,8 @@ _HOMES = {
     "tflow.runtime.ray": ("RayRuntime",),
     "tflow.runtime.stats": ("RunStats",),
     "tflow.types": (
-        "ActorOp", "Async", "Frozen", "Handles", "Live", "LiveOp", "OnActor", "Op", "Provenance", "Ref", "RefOp", "Shard",
-        "Source", "Stateful", "StatefulActorOp", "StatefulLiveOp", "Stateless", "Sync", "TimeBudget",
+        "ActorOp", "Async", "Frozen", "LiveOp", "OnActor", "Op", "Provenance", "Ref", "RefOp", "Shard", "Source", "Stateful",
+        "StatefulActorOp", "StatefulLiveOp", "Stateless", "Sync", "TimeBudget",
     ),
 }  # fmt: skip
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}

@@ -21,14 +21,14 @@ items left unopened
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Generic, NamedTuple, Never, Protocol
+from typing import TYPE_CHECKING, ClassVar, Generic, NamedTuple, Never
 
 from typing_extensions import TypeVar
 
 if TYPE_CHECKING:
-    from tflow.combinators.actors import Actors
+    from tflow.live import Live
 
 # --------------------------------------------------------------------------- capabilities
 
@@ -83,6 +83,8 @@ class Op(Generic[A, B, R]):
 
     batching: ClassVar[bool] = False
     """True if it holds items back on purpose, to make a larger one of several."""
+    opens: ClassVar[bool] = True
+    """False if it leaves items that are elsewhere where they are: it looks only at those that are here."""
 
 
 AnyOp = Op[Never, object, Never]
@@ -187,7 +189,7 @@ class Ref(Generic[T]):
     @property
     def summary(self) -> object:
         """What the item says of itself, such as the statistics of its episodes; None if it says nothing."""
-        return getattr(self.held, "summary", None)
+        return summary_of(self.held)
 
 
 def steps_of(item: object) -> int:
@@ -195,6 +197,23 @@ def steps_of(item: object) -> int:
     if isinstance(item, (list, tuple)) and not hasattr(item, "env_steps"):
         return sum(map(steps_of, item))
     return int(getattr(item, "env_steps", 0))
+
+
+def summary_of(item: object) -> object:
+    """What an item, or what the members of a list, say of themselves."""
+    if isinstance(item, (list, tuple)) and not hasattr(item, "summary"):
+        return merged(map(summary_of, item))
+    summary = getattr(item, "summary", None)
+    return None if callable(summary) else summary
+
+
+def merged(summaries: Iterable[object]) -> object:
+    """Summaries as one, if they know how to merge: ``summary.merged(later)``. Otherwise the first."""
+    given = [summary for summary in summaries if summary is not None]
+    found = given[0] if given else None
+    for later in given[1:] if hasattr(found, "merged") else ():
+        found = found.merged(later)  # type: ignore[attr-defined]  # checked in the line above
+    return found
 
 
 class RefOp(LiveOp[V, V, D], Generic[V, D]):
@@ -212,57 +231,6 @@ class RefOp(LiveOp[V, V, D], Generic[V, D]):
         return item
 
 
-# --------------------------------------------------------------------------- live actors, as operators see them
-
-
-class Handles(Protocol[W_co]):
-    """The live actors of one description. Messages wait in an outbox that the executor empties, within bounds."""
-
-    def __len__(self) -> int:
-        """How many actors there are."""
-        ...
-
-    def send(self, method: Callable[[W_co, V], object], value: V | Ref[V], /, *, shard: int | None = None) -> None:
-        """An event: call ``method(actor, value)`` once, in order. Never merged, bounded per actor. ``shard`` may be left out
-        if there is one actor only."""
-
-    def update(
-        self,
-        method: Callable[[W_co, V], object],
-        value: V | Ref[V],
-        /,
-        *,
-        shards: Iterable[int] | None = None,
-        policy: str = "default",
-    ) -> None:
-        """State, such as weights: the latest wins and rides inside the next call to each shard (default: all)."""
-
-    def advance(self, policy: str = "default", /) -> int:
-        """Count one update of a policy; later ``update`` calls carry the new version. Returns it."""
-        ...
-
-    def version(self, policy: str = "default", /) -> int:
-        """How often the policy was advanced."""
-        ...
-
-
-class Live(Protocol):
-    """What a live operator may reach while it handles one item."""
-
-    @property
-    def provenance(self) -> Provenance:
-        """Where the item in hand comes from."""
-        ...
-
-    def __getitem__(self, actors: Actors[W], /) -> Handles[W]:
-        """The live actors of a description that the operator names in its fields."""
-        ...
-
-    def shards(self, actors: Actors[W], /) -> tuple[int, ...]:
-        """The shards of these actors that the item in hand comes from."""
-        ...
-
-
 # --------------------------------------------------------------------------- where an item comes from
 
 
@@ -278,6 +246,8 @@ class Shard:
     """0 for the first life, one more after each restart."""
     seed: int
     """A function of the run's seed, the actors, the index and the incarnation."""
+    session_seed: int = 0
+    """The same for all actors of a session: for what must begin equal everywhere, such as the weights of a policy."""
 
 
 class Source(NamedTuple):

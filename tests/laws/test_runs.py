@@ -33,6 +33,7 @@ from tflow import (
     LiveOp,
     OperatorError,
     Provenance,
+    Resident,
     Shard,
     Source,
     Stateful,
@@ -41,6 +42,7 @@ from tflow import (
     Union,
     create_actor,
     create_actors,
+    create_resident,
     from_actors,
     from_items,
     from_range,
@@ -48,6 +50,17 @@ from tflow import (
 )
 from tflow.laws import BALANCE, ISOLATION, ORDER, PROVENANCE, STILLNESS, SURVIVAL
 from tflow.types import NOWHERE
+
+
+@dataclass(frozen=True)
+class LookAt(LiveOp[Sample, Sample]):
+    """Reaches an object in the driver."""
+
+    resident: Resident[Sampler]
+
+    def apply(self, live: Live, item: Sample, /) -> Sample:
+        live.resident(self.resident).sample()
+        return item
 
 
 class Count(Stateful[Sample, int, int]):
@@ -112,7 +125,7 @@ def test_equal_descriptions_are_two_sets_of_actors(runtime: str) -> None:
     assert [sample.sequence for sample in found] == [0, 0, 1, 1]
 
 
-@proves(STILLNESS, "create_actors", "create_actor")
+@proves(STILLNESS, "create_actors", "create_actor", "create_resident")
 def test_describing_a_plan_starts_nothing() -> None:
     happened: list[object] = []
 
@@ -121,7 +134,8 @@ def test_describing_a_plan_starts_nothing() -> None:
         return Sampler(shard)
 
     workers, learner = create_actors(make, num=2), create_actor(make)
-    plan = from_actors(workers, Sampler.sample).gather_async().tap(happened.append).call(learner, Count()).take(3)
+    looked = from_actors(workers, Sampler.sample).gather_async().tap(happened.append).for_each(LookAt(create_resident(make)))
+    plan = looked.call(learner, Count()).take(3)
     plan.validate()
     assert str(plan)
     assert plan.fingerprint

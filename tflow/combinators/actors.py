@@ -102,6 +102,10 @@ class Actor(Actors[W_co]):
     """A single actor, such as a learner that trains beside sampling."""
 
 
+class Resident(Actors[W_co]):
+    """One object in the process of the driver. Operators that name it use it directly: ``live.resident(it)``."""
+
+
 @obeys(STILLNESS)
 def create_actors(
     make: Callable[[Shard], W],
@@ -149,6 +153,17 @@ def create_actor(
     Law: describing creates nothing; two equal descriptions are two actors.
     """
     return Actor(make, 1, _name(name, make), mailbox, timeout_s, place)
+
+
+@obeys(STILLNESS)
+def create_resident(make: Callable[[Shard], W], *, name: str | None = None) -> Resident[W]:
+    """Describe one object that lives in the driver, such as a learner that trains between two items.
+
+    It is made when a run first needs it and outlives the session: ``run.ask(resident, method)`` works when the run is over.
+
+    Law: describing creates nothing; two equal descriptions are two objects.
+    """
+    return Resident(make, 1, _name(name, make))
 
 
 def _name(given: str | None, make: object) -> str:

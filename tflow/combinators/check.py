@@ -40,6 +40,14 @@ def positive(where: str, name: str, value: float) -> float:
     return value
 
 
+def share(where: str, name: str, value: float) -> float:
+    """A number from 0 to 1."""
+    at_least_zero(where, name, value)
+    if value > 1:
+        raise PlanError(f"{where}: {name} must be from 0 to 1, got {value}.")
+    return value
+
+
 def at_least_zero(where: str, name: str, value: float) -> float:
     """A finite number that is not negative."""
     if isinstance(value, numbers.Real) and not 0 <= value < float("inf"):

@@ -11,7 +11,7 @@ from itertools import cycle, pairwise
 from typing import Generic, cast
 
 from tflow.combinators import check, hints, labels, nodes
-from tflow.combinators.actors import Actors
+from tflow.combinators.actors import Actors, Resident
 from tflow.combinators.methods import is_foreign
 from tflow.combinators.par import ParIter
 from tflow.combinators.stream import Iter
@@ -66,6 +66,10 @@ def from_actors(actors: Actors[W], pull: Callable[[W], U]) -> ParIter[U]:
     Law: items of a shard come in call order; ``StopIteration`` ends that shard and no other.
     """
     check.instance("from_actors", "actors", actors, Actors, "actors, made by create_actors()")
+    if isinstance(actors, Resident):
+        raise PlanError(
+            f"from_actors: {actors.name} lives in the driver and has no shards. Describe actors with create_actors()."
+        )
     check.function("from_actors", pull)
     check.called_with("from_actors", pull, "the actor alone")
     known = actors.actor_class()

@@ -18,6 +18,8 @@ from typing import TypeVar, get_args, get_origin, get_type_hints
 from tflow.combinators import nodes
 from tflow.types import AnyOp, Op
 
+Hint = object
+
 
 class _Unknown:
     def __repr__(self) -> str:
@@ -25,9 +27,10 @@ class _Unknown:
 
 
 UNKNOWN = _Unknown()
+ALIASES: dict[Hint, str] = {}
+"""Types that have a shorter name."""
 UNIONS = (typing.Union, UnionType)
 CONTAINERS = {list, set, frozenset, collections.deque, abc.Iterable, abc.Iterator, abc.Generator, abc.Sequence, abc.Collection}
-Hint = object
 Signature = tuple[Hint, Hint, Hint]
 
 
@@ -35,6 +38,8 @@ def show(hint: Hint) -> str:
     """A type as users write it: ``list[int]``, ``Rollout``, ``int | str``."""
     if hint is UNKNOWN or isinstance(hint, TypeVar):
         return "?"
+    if hint in ALIASES:
+        return ALIASES[hint]
     if hint is None or hint is type(None):
         return "None"
     if get_origin(hint) is typing.Annotated:

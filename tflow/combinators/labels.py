@@ -33,7 +33,7 @@ class Shown(dict[str, str]):
     def __missing__(self, name: str) -> str:
         value = getattr(self.node, name)
         if isinstance(value, Op):
-            return type(value).__name__
+            return str(getattr(value, "shown_as", type(value).__name__))
         if isinstance(value, float):
             return f"{value:g}"
         if isinstance(value, tuple):

@@ -10,6 +10,7 @@ from typing_extensions import TypeIs, TypeVar
 
 from tflow.combinators import check, graph, nodes
 from tflow.combinators.actors import Actors
+from tflow.combinators.columns import K, ParWithColumns
 from tflow.combinators.runnable import Described
 from tflow.combinators.splits import Splits
 from tflow.combinators.stream import Iter
@@ -28,6 +29,9 @@ from tflow.laws import (
     obeys,
 )
 from tflow.types import Async, G, OnActor, Op, Shard, T, TimeBudget, U, V
+
+if TYPE_CHECKING:
+    from tflow.rl.batch import Batch
 
 Gi = TypeVar("Gi", bound=Async)
 
@@ -78,6 +82,14 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G]):
         Law: as ``par_map``; state is kept per (run, node, shard).
         """
         return ParIter(nodes.ForEach(self.node, check.operator("par_for_each", op)))
+
+    @property
+    def par_with_columns(self: ParIter[Batch[K], Gi]) -> ParWithColumns[K, Gi]:
+        """``stream.par_with_columns(op)``: as ``with_columns``, inside the actors.
+
+        Law: as ``with_columns``, per shard.
+        """
+        return ParWithColumns(self.node)
 
     @obeys(LIKENESS)
     def par_tap(self, fn: Callable[[T], object]) -> ParIter[T, G]:

@@ -10,11 +10,15 @@ from typing_extensions import TypeIs, TypeVar
 
 from tflow.combinators import check, nodes
 from tflow.combinators.actors import Actor
+from tflow.combinators.columns import K, WithColumns
 from tflow.combinators.runnable import Runnable
 from tflow.combinators.splits import Splits
 from tflow.errors import PlanError
 from tflow.laws import BOUNDEDNESS, CONSERVATION, DETERMINISM, ISOLATION, LAZINESS, LIKENESS, ORDER, PROVENANCE, obeys
 from tflow.types import Async, C, OnActor, Op, T, U, V, W
+
+if TYPE_CHECKING:
+    from tflow.rl.batch import Batch
 
 Ci = TypeVar("Ci", bound=Async)
 
@@ -62,6 +66,14 @@ class Iter(Runnable[T], Splits["Iter[T, C]", "Iter[T, Async]"], Generic[T, C]):
         Law: as ``map``; a stateful operator starts fresh in every run.
         """
         return Iter(nodes.ForEach(self.node, check.operator("for_each", op)))
+
+    @property
+    def with_columns(self: Iter[Batch[K], Ci]) -> WithColumns[K, Ci]:
+        """``stream.with_columns(op)``: add columns to each batch; ``op`` says which it reads and which it adds.
+
+        Law: as ``map``; all columns that a batch had stay.
+        """
+        return WithColumns(self.node)
 
     @obeys(LIKENESS)
     def tap(self, fn: Callable[[T], object]) -> Iter[T, C]:
@@ -113,8 +125,17 @@ class Iter(Runnable[T], Splits["Iter[T, C]", "Iter[T, Async]"], Generic[T, C]):
         return Iter(nodes.Flatten(self.node))
 
     @obeys(LIKENESS, PROVENANCE)
-    def batch(self, size: int) -> Iter[list[T], C]:
+    def batch(
+        self,
+        size: int,
+        *,
+        weigh: Callable[[T], int] | None = None,
+        cut: Callable[[T, int], tuple[T, T]] | None = None,
+    ) -> Iter[list[T], C]:
         """Group consecutive items into lists of ``size``; a shorter last list is kept.
+
+        With ``weigh``, a list is full when its items weigh at least ``size`` together. With ``cut(item, weight)`` as well, which
+        gives the first part of an item, of that weight, and the rest, every list but the last weighs just ``size``.
 
         Law: ``batch(n)`` then ``flatten`` is the identity.
 
@@ -123,7 +144,12 @@ class Iter(Runnable[T], Splits["Iter[T, C]", "Iter[T, Async]"], Generic[T, C]):
         [[1, 2], [3]]
         """
         check.whole("batch", "size", size, least=1, hint="To pass items through unbatched, drop batch().")
-        return Iter(nodes.Batch(self.node, size))
+        for function in (weigh, cut):
+            if function is not None:
+                check.function("batch", function)
+        if cut is not None and weigh is None:
+            raise PlanError("batch: cut= needs weigh=, which says how much an item counts.")
+        return Iter(nodes.Batch(self.node, size, weigh, cut))
 
     @obeys(LIKENESS, LAZINESS)
     def take(self, count: int) -> Iter[T, C]:

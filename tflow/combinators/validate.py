@@ -160,6 +160,8 @@ def actors_in(sink: nodes.Node) -> list[Actors[object]]:
     found: list[Actors[object]] = []
     for node in graph.walk(sink):
         match node:
+            case nodes.FromActors(of=of, gate=gate):
+                found += [of] if gate is None else [of, gate]
             case nodes.ParSource(of=of):
                 found.append(of)
             case nodes.CallActor(actor=actor, op=op):

@@ -17,7 +17,7 @@ from itertools import count
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from tflow.combinators.actors import Actors
+from tflow.combinators.actors import Actors, Resident
 from tflow.errors import RunClosed, ShardFailed, TflowError
 from tflow.runtime.cell import attempt_all
 from tflow.runtime.host import NO_LUGGAGE, Luggage, Request
@@ -99,6 +99,9 @@ class Runtime(ABC):
 
     def __init__(self) -> None:
         self.closed = False
+        self.session_seed: int | None = None
+        """That of the first run."""
+        self.residents: dict[int, tuple[Resident[object], object]] = {}
         self.pools: dict[int, LivePool] = {}
         self.dead: list[LiveShard] = []
         """Between two lives."""
@@ -181,13 +184,26 @@ class Runtime(ABC):
         return pool
 
     def _spawn(self, pool: LivePool, index: int, incarnation: int) -> object:
-        shard = Shard(pool.name, index, max(pool.actors.num, index + 1), incarnation, derive(pool.seed, index, incarnation))
+        count, seed = max(pool.actors.num, index + 1), derive(pool.seed, index, incarnation)
+        shard = Shard(pool.name, index, count, incarnation, seed, self.session_seed or 0)
         try:
             return self.spawn(pool, shard)
         except TflowError:
             raise
         except Exception as error:
-            raise stillborn(pool, index, error) from error
+            raise stillborn(f"{pool.name}[{index}]", error) from error
+
+    def resident(self, resident: Resident[object], seed: int) -> object:
+        """The object of a description in this process, made at the first call. It outlives the session."""
+        if id(resident) not in self.residents:
+            shard = Shard(resident.name, 0, 1, 0, seed, self.session_seed or 0)
+            try:
+                self.residents[id(resident)] = resident, resident.make(shard)
+            except TflowError:
+                raise
+            except Exception as error:
+                raise stillborn(resident.name, error) from error
+        return self.residents[id(resident)][1]
 
     def resize(self, pool: LivePool, num: int) -> None:
         """Make a pool larger, with actors that have the newest state, or smaller: the last ones leave when they have answered."""
@@ -232,7 +248,7 @@ class Runtime(ABC):
         except TflowError:
             raise
         except Exception as error:
-            raise stillborn(shard.pool, shard.index, error) from error
+            raise stillborn(shard.place, error) from error
 
     def _stop(self, shards: Iterable[LiveShard]) -> None:
         """End those that are alive, the youngest first."""
@@ -323,9 +339,9 @@ class Runtime(ABC):
         self.close()
 
 
-def stillborn(pool: LivePool, index: int, error: Exception) -> ShardFailed:
+def stillborn(place: str, error: Exception) -> ShardFailed:
     """The error for an actor whose constructor raised."""
-    return ShardFailed(f"Shard {pool.name}[{index}] could not be made: {type(error).__name__}: {error}")
+    return ShardFailed(f"Shard {place} could not be made: {type(error).__name__}: {error}")
 
 
 def _numbered(name: str) -> Iterator[str]:

@@ -104,12 +104,29 @@ class Batch(Grouping):
 
     def answers(self) -> Iterator[Answer]:
         held, size = self.held, self.node.size
+        weigh, cut = self.node.weigh or _one, self.node.cut
+        weight = 0
         for answer in self.ups[0].stream:
             if type(answer) is tuple:
                 self.seen += 1
-                held.append(answer)
-                yield self.release() if len(held) == size else SKIP
+                item, origin = answer
+                try:
+                    weight += cast("int", weigh(item))
+                    while cut is not None and weight > size:
+                        head, tail = cast("tuple[object, object]", cut(item, cast("int", weigh(item)) - (weight - size)))
+                        held.append((head, origin))
+                        yield self.release()
+                        item, weight = tail, weight - size
+                except Exception as error:
+                    raise self.site.blame(self.node, self.seen - 1, error) from error
+                held.append((item, origin))
+                if weight >= size:
+                    weight = 0
+                    yield self.release()
+                else:
+                    yield SKIP
             elif answer is DONE and held:
+                weight = 0
                 yield self.release()
             else:
                 yield answer
@@ -121,9 +138,41 @@ class Batch(Grouping):
         return batch
 
 
+def _one(item: object) -> int:
+    return 1
+
+
 def united(parts: list[Ready]) -> Provenance:
     """Where something made of all these items comes from."""
     return Provenance.unite(origin for _, origin in parts)
+
+
+@runs(nodes.MixIn)
+class MixIn(Grouping):
+    """Each new item, then some of those before it, drawn from the latest ``slots``."""
+
+    node: nodes.MixIn
+
+    def __init__(self, node: nodes.MixIn, ups: tuple[Cell, ...], site: Site) -> None:
+        self.random = random.Random(f"{node.seed} {site.seed}")
+        super().__init__(node, ups, site)
+
+    def answers(self) -> Iterator[Answer]:
+        held, slots = self.held, self.node.slots
+        sure, chance = divmod(self.node.proportion, 1)
+        for answer in self.ups[0].stream:
+            if type(answer) is tuple:
+                self.seen += 1
+                self.shown += 1
+                yield answer
+                for _ in range(int(sure) + (self.random.random() < chance) if held else 0):
+                    self.shown += 1
+                    yield self.random.choice(held)
+                held.append(answer)
+                if len(held) > slots:
+                    held.pop(0)
+            else:
+                yield answer
 
 
 @runs(nodes.Shuffle)

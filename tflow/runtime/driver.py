@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
+from typing import cast
 
 from tflow.combinators import graph, nodes
-from tflow.combinators.actors import Actors
+from tflow.combinators.actors import Actors, Resident
 from tflow.combinators.validate import actors_in
 from tflow.errors import RunClosed, ShardFailed, TflowError
 from tflow.runtime.base import Call, Mailbox, Owner, Runtime, derive, log
@@ -14,6 +15,7 @@ from tflow.runtime.cell import Site, attempt_all
 from tflow.runtime.ledger import Books
 from tflow.runtime.refs import carriers
 from tflow.runtime.shards import LivePool, LiveShard
+from tflow.types import W, merged, summary_of
 
 EARLIEST_S = 0.001
 """The shortest pause before an alarm; 0 would mean not to wait at all."""
@@ -29,6 +31,8 @@ class Driver(Site):
         self.runtime = runtime
         self.run = runtime.new_run()
         self.run_seed = seed
+        if runtime.session_seed is None:
+            runtime.session_seed = seed
         self.fuse = fuse
         order = graph.walk(sink)
         self.positions = {node: index for index, node in enumerate(order)}
@@ -46,6 +50,8 @@ class Driver(Site):
         """What a message to an actor raised."""
         self.timed: dict[Call, None] = {}
         """Calls in flight that have a time limit."""
+        self.sampled: dict[int, tuple[int, object]] = {}
+        """Env steps and merged summaries of all items that have reached the driver, by the description of their actors."""
         self.events: dict[LiveShard, int] = {}
         """Events of this run that are on their way to each shard."""
 
@@ -60,6 +66,18 @@ class Driver(Site):
         if pool not in self.pools:
             self.pools.append(pool)
         return pool
+
+    def resident(self, resident: Resident[W]) -> W:
+        """The driver's own object of a description that the plan names."""
+        seed = derive(self.run_seed, self.seats.setdefault(id(resident), len(self.seats)))
+        return cast("W", self.runtime.resident(resident, seed))
+
+    def count(self, actors: Actors[object], env_steps: int, items: list[object]) -> None:
+        """Items have reached the driver."""
+        self.env_steps += env_steps
+        if env_steps:
+            steps, summary = self.sampled.get(id(actors), (0, None))
+            self.sampled[id(actors)] = steps + env_steps, merged((summary, summary_of(items)))
 
     def size(self, actors: Actors[object]) -> int:
         """How many actors of a description there are now."""

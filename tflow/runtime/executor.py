@@ -8,9 +8,8 @@ from itertools import islice
 from types import TracebackType
 from typing import Generic, Self, cast
 
-from tflow.combinators import check, graph, nodes
-from tflow.combinators.actors import Actor, Actors
-from tflow.combinators.describe import placement
+from tflow.combinators import check
+from tflow.combinators.actors import Actor, Actors, Resident
 from tflow.combinators.runnable import Runnable
 from tflow.combinators.validate import actors_in
 from tflow.errors import Deadlock, PlanError, RunClosed
@@ -25,7 +24,8 @@ from tflow.runtime.host import Reply
 from tflow.runtime.ledger import Ledger
 from tflow.runtime.live import Live
 from tflow.runtime.local import LocalRuntime
-from tflow.runtime.stats import OperatorStats, Reading, RunStats
+from tflow.runtime.report import ledger_of, stats_of
+from tflow.runtime.stats import RunStats
 from tflow.types import NOWHERE, Provenance, T, U, W
 
 STALL_S = 60.0
@@ -47,7 +47,6 @@ class Run(Generic[T]):
                 raise RunClosed(f"This {type(runtime).__name__} is closed; open a new one.")
         plan.validate()
         self.plan = plan
-        self._order = graph.walk(plan.node)
         self._own_session = runtime is None
         self._runtime = runtime if runtime is not None else LocalRuntime()
         self._driver = Driver(plan.node, self._runtime, seed=seed, fuse=fuse)
@@ -161,42 +160,11 @@ class Run(Generic[T]):
 
         Law: both sums hold after every poll.
         """
-        gathers = [cell for cell in self._driver.cells if isinstance(cell, Gather)]
-        return self._driver.books.snapshot(
-            in_flight=len(self._driver.mailbox.in_flight), buffered=sum(cell.buffered() for cell in gathers)
-        )
+        return ledger_of(self._driver)
 
     def stats(self) -> RunStats:
         """Counts, busy time and queues of every operator so far."""
-        readings: dict[int, list[Reading]] = {}
-        positions, staleness = self._driver.positions, {}
-        for cell in self._driver.cells:
-            for node, reading in cell.readings():
-                readings.setdefault(positions[node], []).append(reading)
-            if isinstance(cell, Gather):
-                staleness[positions[cell.node]] = cell.staleness
-                for position, reading in cell.remote_readings():
-                    readings.setdefault(position, []).append(reading)
-        for position, node in enumerate(self._order):
-            if isinstance(node, (nodes.ParUnionOf, nodes.SelectShards)):  # they run nothing: what enters them leaves them
-                entered = sum(r.shown for up in node.inputs for r in readings.get(positions[up], ()))
-                readings[position] = [Reading(entered, entered, 0, 0)]
-        return RunStats(
-            tuple(
-                OperatorStats(
-                    position=position,
-                    operator=node.label,
-                    where=placement(node),
-                    seen=sum(r.seen for r in readings.get(position, ())),
-                    shown=sum(r.shown for r in readings.get(position, ())),
-                    busy_s=sum(r.busy_ns for r in readings.get(position, ())) / 1e9,
-                    queued=sum(r.queued for r in readings.get(position, ())),
-                    staleness=dict(staleness.get(position, {})),
-                )
-                for position, node in enumerate(self._order)
-            ),
-            self._driver.env_steps,
-        )
+        return stats_of(self._driver)
 
     def ask(self, actors: Actors[W], method: Callable[[W], U]) -> list[U]:
         """Call ``method(actor)`` on every actor of a description that the plan names, and return the results.
@@ -205,6 +173,8 @@ class Run(Generic[T]):
         """
         if not any(actors is named for named in actors_in(self.plan.node)):
             raise PlanError(f"ask: the plan does not name the actors {actors!r}.")
+        if isinstance(actors, Resident):
+            return [method(self._driver.resident(actors))]
         question = _Question()
         pool = self._runtime.pools.get(id(actors)) if self._closed else self._driver.live(actors)
         if pool is None:
@@ -231,7 +201,7 @@ class Run(Generic[T]):
         check.whole("resize", "num", num, least=1, most=check.MOST_ACTORS)
         if not any(actors is named for named in actors_in(self.plan.node)):
             raise PlanError(f"resize: the plan does not name the actors {actors!r}.")
-        if isinstance(actors, Actor):
+        if isinstance(actors, (Actor, Resident)):
             raise PlanError(
                 f"resize: {actors.name} is a single actor. Describe actors that can become more with create_actors()."
             )

@@ -8,7 +8,7 @@ from itertools import chain, count
 
 from tflow.combinators import graph, nodes
 from tflow.errors import NoHealthyShards, TflowError
-from tflow.runtime.answers import DONE, SKIP, WAITING, Answer, Ready
+from tflow.runtime.answers import DONE, SKIP, WAITING, Answer, Blocked, Ready
 from tflow.runtime.base import Call
 from tflow.runtime.cell import Cell, Site
 from tflow.runtime.cells import united
@@ -132,6 +132,16 @@ class Gather(Cell):
         call.tag = link
         link.calls.append(call)
 
+    def barred(self, link: Link) -> str:
+        """Why a shard is not to be asked yet; empty if it may be."""
+        if not isinstance(link.source, nodes.FromActors) or link.source.gate is None:
+            return ""
+        gate = self.site.resident(link.source.gate)
+        why = gate.closed(link.shard.index, link.shard.incarnation)
+        if not why:
+            gate.passed(link.shard.index)
+        return why
+
     def arrived(self, call: Call) -> None:
         link = call.tag
         assert isinstance(link, Link)
@@ -160,7 +170,7 @@ class Gather(Cell):
         assert isinstance(reply, Reply)
         link.ended = link.ended or reply.ended
         self.failure = self.failure or reply.error
-        self.site.env_steps += reply.env_steps
+        self.site.count(link.shard.pool.actors, reply.env_steps, reply.items)
         if self.makes_items:
             self.seen += len(reply.items)
         self.buffer.extend((ready, link) for ready in zip(reply.items, reply.origins, strict=True))
@@ -263,6 +273,8 @@ class Rounds(Gather):
     def __init__(self, node: nodes.Node, ups: tuple[Cell, ...], site: Site) -> None:
         self.asked: list[Link] = []
         """The shards that take part in the round under way."""
+        self.admitted = 0
+        """How many shards may be asked in the next round, so far."""
         super().__init__(node, ups, site)
 
     def answers(self) -> Iterator[Answer]:
@@ -271,7 +283,10 @@ class Rounds(Gather):
                 yield self.deliver()
             self.catch_up()
             if not self.asked:
-                self.asked = [link for link in self.links if not link.ended]
+                open_links = [link for link in self.links if not link.ended]
+                while open_links and (why := self.bars(open_links)):
+                    yield Blocked(why)
+                self.asked = open_links
                 for link in self.asked:
                     self.issue(link, count=1)
             if not self.asked:
@@ -281,6 +296,16 @@ class Rounds(Gather):
             yield from self.end_round()
         while True:
             yield self.end()
+
+    def bars(self, links: list[Link]) -> str:
+        """Why there is no round yet."""
+        while self.admitted < len(links):
+            why = self.barred(links[self.admitted])
+            if why:
+                return why
+            self.admitted += 1
+        self.admitted = 0
+        return ""
 
     def complete(self) -> bool:
         """True if every shard has answered. One that died and is made again is asked again: the round stays whole."""
@@ -325,17 +350,31 @@ class Stream(Gather):
             while self.buffer:
                 yield self.deliver_if_fresh()
             self.catch_up()
-            for link in self.finished:
-                while len(link.calls) < self.node.in_flight and not link.ended and link.up_to_date:
-                    self.issue(link, count=self.site.runtime.most_items(self.node.per_call))
-            self.finished.clear()
+            why = self.ask_again()
             if self.ready:
-                self.finished.append(self.ready.popleft())
-                self.take_in(self.finished[0])
+                link = self.ready.popleft()
+                if link not in self.finished:
+                    self.finished.append(link)
+                self.take_in(link)
             elif any(link.calls for link in self.links):
                 yield self.wait()
+            elif why:
+                yield Blocked(why)
             else:
                 yield self.end()
+
+    def ask_again(self) -> str:
+        """Replace calls that are finished with. Those whose gate is closed stay open; why, is the answer."""
+        closed, why = [], ""
+        for link in self.finished:
+            while len(link.calls) < self.node.in_flight and not link.ended and link.up_to_date:
+                why = self.barred(link)
+                if why:
+                    closed.append(link)
+                    break
+                self.issue(link, count=self.site.runtime.most_items(self.node.per_call))
+        self.finished = closed
+        return why if closed else ""
 
     def deliver_if_fresh(self) -> Answer:
         (_, origin), link = self.buffer[0]

@@ -8,7 +8,7 @@ from time import perf_counter_ns
 from typing import Generic, Never, cast
 
 from tflow.combinators import check, nodes
-from tflow.combinators.actors import Actors
+from tflow.combinators.actors import Actors, Resident
 from tflow.combinators.validate import actors_of
 from tflow.errors import PlanError
 from tflow.runtime.answers import WAITING, Answer, Ready
@@ -16,6 +16,7 @@ from tflow.runtime.base import Call, Runtime
 from tflow.runtime.cell import Cell, Site, runs
 from tflow.runtime.chain import first_state, own_copy
 from tflow.runtime.driver import Driver
+from tflow.runtime.report import RunProgress
 from tflow.runtime.shards import LivePool, LiveShard
 from tflow.types import NOWHERE, AnyOp, LiveOp, Provenance, Ref, StatefulLiveOp, V, W
 
@@ -51,7 +52,7 @@ class LiveHandles(Generic[W]):
         policy: str = "default",
     ) -> None:
         check.function("update", method)
-        version, held = self.version(policy), self.runtime.hold(value.held if isinstance(value, Ref) else value)
+        version, held = self.version(policy), self.pool.hold(value.held if isinstance(value, Ref) else value, self.runtime.hold)
         for shard in range(len(self)) if shards is None else shards:
             self._shard("update", shard).put_state(method, held, policy, version)
 
@@ -61,6 +62,9 @@ class LiveHandles(Generic[W]):
 
     def version(self, policy: str = "default", /) -> int:
         return self.pool.versions.get(policy, 0)
+
+    def behind(self, policy: str = "default", /) -> set[int]:
+        return {shard.index for shard in self.pool.shards if shard.versions.get(policy, 0) < self.version(policy)}
 
     def _shard(self, where: str, shard: int) -> LiveShard:
         if not 0 <= shard < len(self):
@@ -76,8 +80,13 @@ class LiveView:
         self.provenance: Provenance = NOWHERE
         self.outbox: deque[Event] = deque()
         self.handles: dict[int, LiveHandles[object]] = {
-            id(actors): LiveHandles(driver.live(actors), self.outbox, driver.runtime) for actors in actors_of(op)
+            id(actors): LiveHandles(driver.live(actors), self.outbox, driver.runtime)
+            for actors in actors_of(op)
+            if not isinstance(actors, Resident)
         }
+        self.residents = {id(actors): driver.resident(actors) for actors in actors_of(op) if isinstance(actors, Resident)}
+        self.progress = RunProgress(driver)
+        self.pools = driver.pools
 
     def __getitem__(self, actors: Actors[W], /) -> LiveHandles[W]:
         if id(actors) not in self.handles:
@@ -85,6 +94,17 @@ class LiveView:
                 f"{self.name} asks for the actors {actors!r}, which it does not name. Put them into one of its fields."
             )
         return cast("LiveHandles[W]", self.handles[id(actors)])
+
+    def resident(self, resident: Resident[W], /) -> W:
+        if id(resident) not in self.residents:
+            raise PlanError(f"{self.name} asks for {resident!r}, which it does not name. Put it into one of its fields.")
+        return cast("W", self.residents[id(resident)])
+
+    def reply(self, method: Callable[[W, V], object], value: V, /) -> None:
+        check.function("reply", method)
+        asked = {(source.actors, source.shard) for source in self.provenance.sources}
+        for pool in self.pools:
+            self.outbox.extend((shard, method, value) for shard in pool.shards if (pool.name, shard.index) in asked)
 
     def shards(self, actors: Actors[W], /) -> tuple[int, ...]:
         name = self[actors].pool.name

@@ -66,10 +66,14 @@ def items_in(value: object) -> int:
     return sum(map(items_in, value)) if type(value) is list else 1
 
 
+def forwards(node: nodes.Node) -> bool:
+    """True for an operator that takes items unopened."""
+    return isinstance(node, nodes.ForEach) and (isinstance(node.op, RefOp) or not node.op.opens)
+
+
 def looks_in(node: nodes.Node) -> bool:
     """True if an operator needs the items themselves, here on the driver."""
-    forwards = isinstance(node, nodes.ForEach) and isinstance(node.op, RefOp)
-    return not (forwards or isinstance(node, (*PASSING, *TAKING, *GATHERING)))
+    return not (forwards(node) or isinstance(node, (*PASSING, *TAKING, *GATHERING)))
 
 
 def carriers(order: list[nodes.Node]) -> set[nodes.Node]:
@@ -77,8 +81,7 @@ def carriers(order: list[nodes.Node]) -> set[nodes.Node]:
     unopened. Where each call brings several items, they are small, and fetching them one by one would cost more."""
     wanted: set[nodes.Node] = set()
     for node in reversed(order):
-        forwards = isinstance(node, nodes.ForEach) and isinstance(node.op, RefOp)
-        if isinstance(node, TAKING) or forwards or (node in wanted and isinstance(node, PASSING)):
+        if isinstance(node, TAKING) or forwards(node) or (node in wanted and isinstance(node, PASSING)):
             wanted.update(up for up in node.inputs if not up.parallel)
     found: set[nodes.Node] = set()
     for node in order:

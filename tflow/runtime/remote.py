@@ -11,7 +11,7 @@ from tflow.errors import OperatorError, TflowError, travelling
 from tflow.runtime.border import Parcel
 from tflow.runtime.host import NOTHING, Host, Reply
 from tflow.runtime.wire import Answer, pack_reply, unpack
-from tflow.types import Shard, steps_of
+from tflow.types import Shard, steps_of, summary_of
 
 
 class Home(NamedTuple):
@@ -107,12 +107,6 @@ class RemoteHost:
         origin = error.cause if isinstance(error, OperatorError) else error
         lines = "".join(traceback.format_exception(origin))
         error.add_note(f"Raised in {self.place}, process {os.getpid()} on node {self.home.address}:\n{lines}")
-
-
-def summary_of(item: object) -> object:
-    """What an item says of itself, if it says something small: a method is not meant."""
-    summary = getattr(item, "summary", None)
-    return None if callable(summary) else summary
 
 
 class Handle:

@@ -115,6 +115,14 @@ class LivePool:
         self.lives: dict[int, int] = {}
         """How many lives the shards that have left had, by index."""
         self.versions: dict[str, int] = {}
+        self.held: tuple[object, object] = (None, None)
+        """The last value that was sent as state, and how the runtime holds it: it may be sent again, to other shards."""
+
+    def hold(self, value: object, hold: Callable[[object], object]) -> object:
+        """What the runtime made of a value when it was sent last, if it is the same."""
+        if self.held[0] is not value:
+            self.held = value, hold(value)
+        return self.held[1]
 
     def newest_state(self) -> tuple[State, dict[str, int]]:
         """The newest of all state that any shard was sent, for one that joins late; and which versions that makes."""

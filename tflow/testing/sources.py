@@ -13,7 +13,8 @@ from tflow.combinators.create import from_actors, from_iterable, par_from_items
 from tflow.combinators.par import ParIter
 from tflow.combinators.stream import Iter
 from tflow.combinators.union import Union
-from tflow.types import Live, LiveOp, Shard
+from tflow.live import Live
+from tflow.types import LiveOp, Shard
 
 PLENTY = 2000
 """More than any test takes, so that a combinator that shows nothing any more comes to an end."""

@@ -1,0 +1,102 @@
+"""Mistakes in plans of reinforcement learning that every checker rejects."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from rl_good import LOSSES, policy_of, ppo_plan
+
+from tflow import (
+    A3CLoss,
+    ApplyGradients,
+    Batch,
+    ComputeAdvantages,
+    ComputeGradients,
+    DQNLoss,
+    EpsilonGreedy,
+    Iter,
+    LearnOnBatch,
+    Metrics,
+    ParallelReplay,
+    ParallelRollouts,
+    Plan,
+    PPOLoss,
+    ReportMetrics,
+    Rollout,
+    Select,
+    StandardizeFields,
+    StoreToBuffer,
+    TrainOneStep,
+    TrainStats,
+    UpdatePriorities,
+    create_learner,
+    create_replay_actors,
+    create_rollout_workers,
+)
+
+one = create_rollout_workers(env="x", loss=PPOLoss())
+many = create_rollout_workers(env="x", losses=LOSSES, policy_of=policy_of)
+off = create_rollout_workers(env="x", loss=DQNLoss())
+replay = create_replay_actors()
+
+
+def on_policy() -> None:
+    wider = ParallelRollouts(one).par_with_columns(ComputeAdvantages())
+    wider.gather_async().for_each(TrainOneStep(one))  # ERR the loss is on-policy
+    ppo_plan(Select(ParallelRollouts(many).gather_async(), policy="PPO"), many)  # ERR the sub-flow is on-policy
+
+
+def missing_columns() -> None:
+    stream = ParallelRollouts(one).gather_sync()
+    stream.for_each(TrainOneStep(one))  # ERR no advantages
+    stream.with_columns(StandardizeFields("advantages"))  # ERR nothing to standardise
+    stream.for_each(UpdatePriorities(off))  # ERR not replayed
+    stream.for_each(TrainOneStep(off))  # ERR not replayed
+
+
+def several_policies() -> None:
+    r1, r2 = ParallelRollouts(many).split()
+    Select(r1, policy="PPOO")  # ERR no such policy
+    r2.for_each(TrainOneStep(one))  # ERR of several policies
+    Select(ParallelRollouts(one).gather_sync(), policy="PPO")  # ERR only one policy
+    TrainOneStep(many)  # ERR whose loss?
+    create_rollout_workers(env="x", losses=LOSSES)  # ERR whose agents?
+
+
+def placement() -> None:
+    stream = ParallelRollouts(one)
+    stream.gather_sync().for_each(ComputeGradients())  # ERR beside a worker
+    stream.gather_sync().for_each(ComputeAdvantages())  # ERR with_columns
+    stream.par_for_each(ApplyGradients(one))  # ERR on the driver
+    stream.par_for_each(StoreToBuffer(replay))  # ERR on the driver
+    stream.gather_async().for_each(LearnOnBatch())  # ERR beside a learner
+    stream.gather_async().hand_off(create_learner(one), ComputeGradients())  # ERR beside a worker
+
+
+def arguments() -> None:
+    ParallelRollouts(replay)  # ERR replay actors
+    ParallelReplay(one)  # ERR workers
+    StoreToBuffer(one)  # ERR workers
+    create_rollout_workers(env="x")  # ERR no loss
+    create_rollout_workers(env="x", loss=A3CLoss)  # ERR a class
+    create_rollout_workers(env="x", loss=A3CLoss(), exploration=0.1)  # ERR a number
+    EpsilonGreedy("0.1")  # ERR text
+    ApplyGradients(one, to="everybody")  # ERR source or all
+    create_replay_actors(kind="fifo")  # ERR no such kind
+
+
+def columns(batch: Batch[Literal["rewards"]], rollout: Rollout) -> None:
+    batch["values"]  # ERR no such column
+    needs_values(batch)  # ERR fewer columns
+    rollout["advantages"]  # ERR nobody has computed them
+    ComputeAdvantages().compute(batch)  # ERR no values
+
+
+def needs_values(batch: Batch[Literal["values"]]) -> None:
+    return
+
+
+def the_end(stream: Iter[TrainStats]) -> Plan[Metrics]:
+    ReportMetrics(ParallelRollouts(one), one)  # ERR not gathered
+    ReportMetrics(stream, replay)  # ERR replay actors
+    return stream  # ERR not a plan

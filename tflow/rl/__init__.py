@@ -1,0 +1,1 @@
+"""Reinforcement learning on streams: batches, environments, policies, rollouts, replay, learners, metrics."""

@@ -1,0 +1,54 @@
+"""Statistics of finished episodes: small, mergeable, travelling beside the rollouts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tflow.types import Frozen
+
+WINDOW = 100
+"""Means are over so many episodes, the latest."""
+
+
+@dataclass(frozen=True)
+class Episodes(Frozen):
+    """Episodes that have ended."""
+
+    count: int = 0
+    returns: tuple[float, ...] = ()
+    """Of the latest ones, oldest first."""
+    lengths: tuple[int, ...] = ()
+    lost: int = 0
+    """Episodes that were given up because their env failed."""
+    policies: Mapping[str, Episodes] = field(default_factory=dict)
+    """With several agents: the same for each policy, one episode per agent."""
+
+    def merged(self, later: Episodes) -> Episodes:
+        """Both, as if they had been counted together.
+
+        Law: associative; ``Episodes()`` is neutral.
+        """
+        policies = {
+            name: self.policies.get(name, NONE).merged(later.policies.get(name, NONE))
+            for name in [*self.policies, *(name for name in later.policies if name not in self.policies)]
+        }
+        return Episodes(
+            self.count + later.count,
+            (self.returns + later.returns)[-WINDOW:],
+            (self.lengths + later.lengths)[-WINDOW:],
+            self.lost + later.lost,
+            policies,
+        )
+
+    @property
+    def mean_return(self) -> float:
+        """Over the latest episodes; not a number before the first has ended."""
+        return sum(self.returns) / len(self.returns) if self.returns else float("nan")
+
+    @property
+    def mean_length(self) -> float:
+        return sum(self.lengths) / len(self.lengths) if self.lengths else float("nan")
+
+
+NONE = Episodes()

@@ -1,0 +1,217 @@
+"""A learner: a policy, its loss and its optimiser. It lives in the driver, in an actor of its own, or beside a worker."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+
+from tflow.errors import TflowError
+from tflow.rl.arrays import Array, sealed
+from tflow.rl.batch import AnyBatch, Batch
+from tflow.rl.losses import Loss
+from tflow.rl.optimizers import Optimizer
+from tflow.rl.policy import Policy
+from tflow.rl.schedules import schedule_of
+from tflow.rl.tensors import Tensors
+from tflow.rl.threads import fitting, threads
+
+AnyLoss = Loss[Any, Any]  # Any: what it reads and requires is checked where the plan is written
+MOST_SKIPPED = 10
+"""So many updates in a row that are not finite, and training is given up."""
+
+
+class Poisoned(TflowError):
+    """Gradients were not finite too often in a row. The weights are those of the last good update."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What some updates amounted to."""
+
+    rows: int = 0
+    updates: int = 0
+    skipped: int = 0
+    """Updates that were not made, because the gradient was not finite."""
+    stats: Mapping[str, float] = field(default_factory=dict)
+    errors: Array | None = None
+    """How wrong each row was, in the order of the batch; only if the loss says so and each row was used once."""
+
+
+class Learner:
+    """Trains one policy."""
+
+    def __init__(self, policy: Policy, loss: AnyLoss, optimizer: Optimizer, *, seed: int = 0, threads: int | None = None) -> None:
+        self.policy = policy
+        self.threads = fitting(policy.flat.trainable, threads)
+        self.loss = loss
+        self.description = optimizer
+        self.optimizer = optimizer.build([policy.flat.parameter])
+        self.target = policy.copy() if loss.has_target else None
+        self.rng = np.random.default_rng(seed)
+        self.updates = 0
+        self.trained = 0
+        """Rows that went into updates."""
+        self.skipped_in_a_row = 0
+        self.renewed_at = 0
+        """The update after which the target network was last renewed."""
+        self._weights: tuple[int, Array] | None = None
+
+    # ------------------------------------------------------------------- weights
+
+    @property
+    def weights(self) -> Array:
+        """All weights in one read-only array; the same one until the next update."""
+        if self._weights is None or self._weights[0] != self.updates:
+            self._weights = self.updates, sealed(self.policy.flat.get())
+        return self._weights[1]
+
+    def get_weights(self) -> Array:
+        """As ``weights``, for ``run.ask(workers.learner, Learner.get_weights)``."""
+        return self.weights
+
+    def get_policy(self) -> Policy:
+        """The policy as it is now, for ``run.ask``."""
+        return self.policy
+
+    def set_weights(self, weights: Array) -> None:
+        """Go on from other weights."""
+        self.policy.flat.set(weights)
+        self._weights = None
+        if self.target is not None:
+            self.target.flat.set(weights)
+
+    def renew_target(self, *, every: int = 1, tau: float = 1.0) -> bool:
+        """Move the target network towards the policy, if so many updates were made since it last was."""
+        if self.target is None or self.updates - self.renewed_at < every:
+            return False
+        self.renewed_at = self.updates
+        with torch.no_grad():
+            self.target.flat.values.lerp_(self.policy.flat.values, tau)
+        return True
+
+    # ------------------------------------------------------------------- gradients
+
+    def gradients(self, batch: AnyBatch, *, loss: AnyLoss | None = None, steps: int = 0) -> tuple[Array, dict[str, float]]:
+        """The flat gradient of the loss on a whole batch, and what the loss reports."""
+        chosen = loss or self.loss
+        tensors = self._tensors(chosen.prepare(batch.untyped()))
+        value = chosen.compute(self.policy, tensors, target=self.target, steps=steps)
+        gradient = self.policy.flat.gradients_of(value.total)
+        reported = {"loss": value.total, **value.stats}
+        stats = {name: float(stat.detach()) for name, stat in reported.items()}
+        return np.array(gradient.cpu().numpy(), copy=True), stats
+
+    def apply(self, gradient: Array, *, max_norm: float | None = None, steps: int = 0) -> bool:
+        """Make one update with a gradient from elsewhere; False if it was skipped."""
+        self.policy.flat.gradient.copy_(torch.from_numpy(np.array(gradient, copy=True)))
+        return self._step(max_norm, steps)
+
+    def _step(self, max_norm: float | None, steps: int) -> bool:
+        """One update with the gradient in the policy's memory, unless it is not finite."""
+        gradient = self.policy.flat.gradient
+        norm = float(gradient.norm())
+        if not math.isfinite(norm):
+            self.skipped_in_a_row += 1
+            if self.skipped_in_a_row >= MOST_SKIPPED:
+                raise Poisoned(
+                    f"{MOST_SKIPPED} gradients in a row were not finite. The weights are those of the last good update. Look for "
+                    "rewards or observations that are very large, lower the learning rate, or clip gradients (max_grad_norm=)."
+                )
+            return False
+        if max_norm is not None and norm > max_norm:
+            gradient.mul_(max_norm / norm)
+        for group in self.optimizer.param_groups:
+            group["lr"] = schedule_of(self.description.lr).at(steps)
+        self.optimizer.step()
+        self.skipped_in_a_row = 0
+        self.updates += 1
+        return True
+
+    # ------------------------------------------------------------------- training
+
+    def train(
+        self,
+        batch: AnyBatch,
+        *,
+        loss: AnyLoss | None = None,
+        epochs: int = 1,
+        minibatch: int | None = None,
+        max_norm: float | None = None,
+        steps: int = 0,
+    ) -> Outcome:
+        """Go over a batch ``epochs`` times in minibatches of that many rows (None: all at once), in a new order each time."""
+        if not len(batch):
+            return Outcome()
+        with threads(self.threads):
+            return self._train(batch, loss or self.loss, epochs, minibatch, max_norm, steps)
+
+    def _train(
+        self, batch: AnyBatch, chosen: AnyLoss, epochs: int, minibatch: int | None, max_norm: float | None, steps: int
+    ) -> Outcome:
+        tensors = self._tensors(chosen.prepare(batch.untyped()))
+        units = len(tensors) // max(tensors.length, 1)
+        size = units if minibatch is None else max(1, minibatch // max(tensors.length, 1))
+        totals: dict[str, torch.Tensor] = {}
+        errors: torch.Tensor | None = None
+        made = skipped = 0
+        for _ in range(epochs):
+            order = None if size >= units else torch.from_numpy(self.rng.permutation(units)).to(self.policy.device)
+            for start in range(0, units, size):
+                part = tensors if order is None else tensors.take(order[start : start + size])
+                value = chosen.compute(self.policy, part, target=self.target, steps=steps)
+                self.policy.flat.gradients_of(value.total)
+                if self._step(max_norm, steps):
+                    made += 1
+                else:
+                    skipped += 1
+                for name, stat in (("loss", value.total), *value.stats.items()):
+                    totals[name] = totals.get(name, torch.zeros_like(stat)) + stat.detach()
+                errors = value.errors
+        self.trained += len(batch)
+        stats = {name: float(total) / (made + skipped) for name, total in totals.items()}
+        whole = errors is not None and epochs == 1 and size >= units
+        found = errors.detach().cpu().numpy() if whole and errors is not None else None
+        return Outcome(len(batch), made, skipped, stats, found)
+
+    def errors(self, batch: AnyBatch, *, loss: AnyLoss | None = None) -> Array:
+        """How wrong the policy is about each row, without learning from it."""
+        chosen = loss or self.loss
+        with torch.no_grad():
+            value = chosen.compute(self.policy, self._tensors(chosen.prepare(batch.untyped())), target=self.target, steps=0)
+        if value.errors is None:
+            raise TflowError(f"{type(chosen).__name__} does not say how wrong each row is, so there are no priorities to update.")
+        return np.asarray(value.errors.cpu().numpy())
+
+    def _tensors(self, batch: Batch[str]) -> Tensors:
+        if not self.policy.recurrent:
+            return Tensors.of(batch, self.policy.device)
+        if "mask" not in batch:
+            batch = batch.sequences(self.policy.sequence_length)
+        return Tensors.of(batch, self.policy.device, length=int(batch.ends[0]) + 1)
+
+    # ------------------------------------------------------------------- state
+
+    def state(self) -> dict[str, object]:
+        """All that changes, for a checkpoint."""
+        return {
+            "weights": self.policy.flat.get(),
+            "target": None if self.target is None else self.target.flat.get(),
+            "optimizer": self.optimizer.state_dict(),
+            "rng": self.rng.bit_generator.state,
+            "counts": [self.updates, self.trained, self.skipped_in_a_row, self.renewed_at],
+        }
+
+    def load(self, state: Mapping[str, Any]) -> None:  # Any: what state() gave
+        """Go on from a state."""
+        self.policy.flat.set(state["weights"])
+        if self.target is not None:
+            self.target.flat.set(state["target"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.rng.bit_generator.state = state["rng"]
+        self.updates, self.trained, self.skipped_in_a_row, self.renewed_at = state["counts"]
+        self._weights = None

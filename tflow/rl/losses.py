@@ -1,0 +1,184 @@
+"""Losses: what is made small. A loss says in its type which columns it reads and whether it needs a synchronous stream.
+
+``Loss[A, R]``: ``A`` is the batch it reads, ``R`` the capability that training on it requires: ``Sync`` if the data must come
+from the current weights. Workers carry their loss in their type, so ``TrainOneStep(workers)`` asks its stream for exactly that.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar, Generic, Literal, NamedTuple, TypeAlias, cast
+
+from typing_extensions import TypeVar
+
+from tflow.combinators import check, hints
+from tflow.rl.batch import Batch, Rollout
+from tflow.rl.policies import ActorCriticSpec, PolicySpec, QSpec
+from tflow.rl.schedules import Schedule, schedule_of
+from tflow.types import Async, Sync
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from tflow.rl.policy import ActorCritic, Policy, QPolicy
+    from tflow.rl.tensors import Tensors
+
+Reads = TypeVar("Reads", contravariant=True)
+Requires = TypeVar("Requires", contravariant=True, bound=Async, default=Async)
+
+Replayed: TypeAlias = Batch[Literal["obs", "actions", "rewards", "terminated", "next_obs", "discounts", "weights", "ids"]]
+"""What replay yields: rows that stand alone. ``discounts`` says how much the value of ``next_obs`` counts, ``weights`` corrects
+for sampling by priority, ``ids`` tell the buffer which rows these are."""
+
+hints.ALIASES[Replayed] = "Replayed"
+
+
+class LossValue(NamedTuple):
+    """A loss on one minibatch."""
+
+    total: Tensor
+    """What is made small."""
+    stats: Mapping[str, Tensor]
+    """Numbers to report."""
+    errors: Tensor | None = None
+    """How wrong each row was, for priorities."""
+
+
+class Loss(ABC, Generic[Reads, Requires]):
+    """What a policy is trained on. Derive from it, with the batch that yours reads and the capability that it requires."""
+
+    has_target: ClassVar[bool] = False
+    """It compares with an older copy of the policy, which ``UpdateTargetNetwork`` renews."""
+
+    @abstractmethod
+    def policy(self) -> PolicySpec:
+        """The kind of policy that it trains."""
+
+    def prepare(self, batch: Batch[str], /) -> Batch[str]:
+        """Add what can be computed once, before the batch is cut into minibatches."""
+        return batch
+
+    @abstractmethod
+    def compute(self, policy: Policy, batch: Tensors, /, *, target: Policy | None, steps: int) -> LossValue:
+        """The loss on some rows, after so many env steps."""
+
+
+def actor_critic(loss: object, policy: Policy) -> ActorCritic:
+    """The policy as the kind that a loss needs."""
+    from tflow.rl.policy import ActorCritic
+
+    check.instance(type(loss).__name__, "the policy", policy, ActorCritic, "one with a distribution and a value")
+    return cast("ActorCritic", policy)
+
+
+def q_policy(loss: object, policy: Policy | None) -> QPolicy:
+    """The policy as the kind that a loss needs."""
+    from tflow.rl.policy import QPolicy
+
+    check.instance(type(loss).__name__, "the policy", policy, QPolicy, "one with a value of each action")
+    return cast("QPolicy", policy)
+
+
+@dataclass(frozen=True)
+class A3CLoss(Loss[Rollout, Async]):
+    """Advantage actor-critic (arXiv 1602.01783): policy gradient, squared error of the values, entropy.
+
+    Advantages are computed from the values that the rollout came with; ``lam=1`` is the n-step return of the paper.
+    """
+
+    gamma: float = 0.99
+    lam: float = 1.0
+    value_coef: float = 0.5
+    entropy_coef: float | Schedule = 0.01
+    spec: ActorCriticSpec = field(default=ActorCriticSpec())
+
+    def policy(self) -> PolicySpec:
+        return self.spec
+
+    def prepare(self, batch: Batch[str], /) -> Batch[str]:
+        from tflow.rl.advantages import ComputeAdvantages
+
+        return batch.with_columns(ComputeAdvantages(gamma=self.gamma, lam=self.lam).compute(batch))
+
+    def compute(self, policy: Policy, batch: Tensors, /, *, target: Policy | None, steps: int) -> LossValue:
+        found = actor_critic(self, policy).evaluate(batch)
+        gain = batch.mean(found.logp * batch["advantages"])
+        miss = batch.mean((found.values - batch["returns"]).square())
+        entropy = batch.mean(found.entropy)
+        total = -gain + self.value_coef * miss - schedule_of(self.entropy_coef).at(steps) * entropy
+        return LossValue(total, {"policy_loss": -gain, "value_loss": miss, "entropy": entropy})
+
+
+PPOReads: TypeAlias = Batch[Literal["obs", "actions", "logp", "values", "advantages", "returns"]]
+
+
+@dataclass(frozen=True)
+class PPOLoss(Loss[PPOReads, Sync]):
+    """Proximal policy optimisation with clipped ratios (arXiv 1707.06347)."""
+
+    clip: float | Schedule = 0.2
+    value_clip: float | None = None
+    """How far the values may move per batch; None lets them."""
+    value_coef: float = 0.5
+    entropy_coef: float | Schedule = 0.0
+    normalize: bool = True
+    """Standardise the advantages of each minibatch."""
+    spec: ActorCriticSpec = field(default=ActorCriticSpec())
+
+    def policy(self) -> PolicySpec:
+        return self.spec
+
+    def compute(self, policy: Policy, batch: Tensors, /, *, target: Policy | None, steps: int) -> LossValue:
+        import torch
+
+        found = actor_critic(self, policy).evaluate(batch)
+        advantages, clip = batch["advantages"], schedule_of(self.clip).at(steps)
+        if self.normalize and len(batch) > 1:
+            centred = advantages - batch.mean(advantages)
+            advantages = centred / (batch.mean(centred.square()).sqrt() + 1e-8)
+        shift = found.logp - batch["logp"]
+        ratio = shift.exp()
+        gain = batch.mean(torch.minimum(advantages * ratio, advantages * ratio.clamp(1 - clip, 1 + clip)))
+        misses = (found.values - batch["returns"]).square()
+        if self.value_clip is not None:
+            near = batch["values"] + (found.values - batch["values"]).clamp(-self.value_clip, self.value_clip)
+            misses = torch.maximum(misses, (near - batch["returns"]).square())
+        miss, entropy = batch.mean(misses), batch.mean(found.entropy)
+        total = -gain + self.value_coef * miss - schedule_of(self.entropy_coef).at(steps) * entropy
+        with torch.no_grad():
+            clipped = batch.mean(((ratio - 1).abs() > clip).float())
+            kl = batch.mean(ratio - 1 - shift)
+        return LossValue(total, {"policy_loss": -gain, "value_loss": miss, "entropy": entropy, "kl": kl, "clipped": clipped})
+
+
+@dataclass(frozen=True)
+class DQNLoss(Loss[Replayed, Async]):
+    """Deep Q-learning: the error against the value that a target network gives the next state, best action by the policy itself
+    (``double``); on distributions instead of means if the policy has them (C51, quantile regression)."""
+
+    has_target: ClassVar[bool] = True
+    double: bool = True
+    huber: float | None = 1.0
+    """From where on errors count linearly; None: all are squared."""
+    spec: QSpec = field(default=QSpec())
+
+    def policy(self) -> PolicySpec:
+        return self.spec
+
+    def compute(self, policy: Policy, batch: Tensors, /, *, target: Policy | None, steps: int) -> LossValue:
+        import torch
+
+        from tflow.rl import q_learning
+
+        own, older = q_policy(self, policy), q_policy(self, target)
+        with torch.no_grad():
+            following = older.outputs(batch, "next_obs")
+            judged = own.outputs(batch, "next_obs") if self.double else following
+            best = own.net.q_values(judged).argmax(dim=1)
+        errors, taken = q_learning.errors(own, batch, following, best, huber=self.huber)
+        weights = batch["weights"] if "weights" in batch else torch.ones_like(batch["rewards"])
+        total = batch.mean(weights * errors.loss)
+        stats = {"q": batch.mean(taken), "td_error": batch.mean(errors.td.abs())}
+        return LossValue(total, stats, errors.td.abs())

@@ -1,0 +1,190 @@
+"""What is known about a run, as values: counted where items reach the driver, merged, reported with every item.
+
+The unit of progress is the env step. Statistics of episodes travel beside the rollouts, so reporting never asks a worker or
+waits for one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, ClassVar
+
+from tflow.combinators import check, nodes
+from tflow.combinators.actors import Actors
+from tflow.combinators.runnable import Plan
+from tflow.combinators.stream import Iter
+from tflow.live import Live, Progress
+from tflow.rl.batch import Batch, MultiBatch, Sampled
+from tflow.rl.episodes import Episodes
+from tflow.rl.training import TrainStats
+from tflow.rl.workers import AnyWorkers
+from tflow.types import Frozen, StatefulLiveOp
+
+if TYPE_CHECKING:
+    from tflow.runtime.ledger import Ledger
+
+REFRESH_S = 1.0
+"""How often speeds, times and the ledger are looked at: reporting itself is to cost nothing."""
+
+
+@dataclass(frozen=True)
+class Training(Frozen):
+    """What learners have done."""
+
+    rows: int = 0
+    """Rows learned from; a row that is replayed counts each time."""
+    updates: int = 0
+    skipped: int = 0
+    lag_total: int = 0
+    steps: int = 0
+    """Steps of training; each has one lag."""
+    worst_lag: int = 0
+    latest: Mapping[str, float] = field(default_factory=dict)
+    """What losses reported last; with several policies, behind the name of the policy."""
+
+    def merged(self, later: Training) -> Training:
+        """Both, one after the other.
+
+        Law: associative; ``Training()`` is neutral.
+        """
+        return Training(
+            self.rows + later.rows,
+            self.updates + later.updates,
+            self.skipped + later.skipped,
+            self.lag_total + later.lag_total,
+            self.steps + later.steps,
+            max(self.worst_lag, later.worst_lag),
+            {**self.latest, **later.latest},
+        )
+
+    @staticmethod
+    def of(stats: TrainStats) -> Training:
+        """One step of training."""
+        prefix = "" if stats.policy == "default" else f"{stats.policy}/"
+        latest = {f"{prefix}{name}": value for name, value in stats.stats.items()}
+        return Training(stats.rows, stats.updates, stats.skipped, stats.lag, 1, stats.lag, latest)
+
+    @property
+    def mean_lag(self) -> float:
+        """How many updates lay between sampling and learning, on average."""
+        return self.lag_total / self.steps if self.steps else 0.0
+
+
+@dataclass(frozen=True)
+class Speed(Frozen):
+    """What is looked at now and then."""
+
+    seconds: float = 0.0
+    """Since the run began."""
+    env_steps_per_s: float = 0.0
+    """Of late."""
+    trained_per_s: float = 0.0
+    operators: Mapping[str, float] = field(default_factory=dict)
+    """Seconds that each operator was busy, all shards together."""
+    ledger: Ledger | None = None
+
+
+@dataclass(frozen=True)
+class Metrics(Frozen):
+    """A run at one moment."""
+
+    env_steps: int
+    """Sampled by the workers."""
+    episodes: Episodes
+    training: Training
+    speed: Speed
+
+    @property
+    def mean_return(self) -> float:
+        """Over the latest episodes."""
+        return self.episodes.mean_return
+
+    def flat(self) -> dict[str, float]:
+        """All numbers by name, for loggers."""
+        found: dict[str, float] = {
+            "env_steps": self.env_steps,
+            "episodes": self.episodes.count,
+            "episodes_lost": self.episodes.lost,
+            "return": self.episodes.mean_return,
+            "length": self.episodes.mean_length,
+            "trained": self.training.rows,
+            "updates": self.training.updates,
+            "updates_skipped": self.training.skipped,
+            "lag": self.training.mean_lag,
+            "worst_lag": self.training.worst_lag,
+            "seconds": self.speed.seconds,
+            "env_steps_per_s": self.speed.env_steps_per_s,
+            "trained_per_s": self.speed.trained_per_s,
+        }
+        for policy, episodes in self.episodes.policies.items():
+            found |= {f"{policy}/return": episodes.mean_return, f"{policy}/length": episodes.mean_length}
+        found |= {f"learner/{name}": value for name, value in self.training.latest.items()}
+        return found | {f"busy/{name}": seconds for name, seconds in self.speed.operators.items()}
+
+
+@dataclass(frozen=True)
+class Watch:
+    """What the reporter remembers."""
+
+    training: Training = field(default_factory=Training)
+    speed: Speed = field(default_factory=Speed)
+    began: float = -1.0
+    looked: float = 0.0
+    env_steps: int = 0
+    trained: int = 0
+
+    def looking(self, progress: Progress, workers: Actors[object]) -> Watch:
+        """As before, or refreshed if it is time."""
+        now = progress.now()
+        if self.began < 0:
+            return replace(self, began=now, looked=now)
+        if now - self.looked < REFRESH_S:
+            return self
+        steps, rows, past = progress.env_steps(workers), self.training.rows, now - self.looked
+        speed = Speed(
+            now - self.began,
+            (steps - self.env_steps) / past,
+            (rows - self.trained) / past,
+            {each.operator: each.busy_s for each in progress.stats().operators if each.busy_s},
+            progress.ledger(),
+        )
+        return replace(self, speed=speed, looked=now, env_steps=steps, trained=rows)
+
+
+@dataclass(frozen=True)
+class Report(StatefulLiveOp[object, Metrics, Watch]):
+    """Says how far the run is, with every item. Items that are elsewhere stay there."""
+
+    opens: ClassVar[bool] = False
+    workers: AnyWorkers
+
+    def init(self) -> Watch:
+        return Watch()
+
+    def step(self, live: Live, state: Watch, item: object, /) -> tuple[Watch, Metrics]:
+        progress = live.progress
+        if isinstance(item, TrainStats):
+            state = replace(state, training=state.training.merged(Training.of(item)))
+        state = state.looking(progress, self.workers)
+        episodes = progress.summary(self.workers)
+        return state, Metrics(
+            progress.env_steps(self.workers),
+            episodes if isinstance(episodes, Episodes) else Episodes(),
+            state.training,
+            state.speed,
+        )
+
+
+class ReportMetrics(Plan[Metrics]):
+    """The end of a plan: runs the stream and yields metrics, one value per item.
+
+    Law: what was sampled and what was trained is counted once, in whatever order items arrive.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, stream: Iter[TrainStats | Batch[Sampled] | MultiBatch[Sampled, str]], workers: AnyWorkers) -> None:
+        check.instance("ReportMetrics", "stream", stream, Iter, "a driver stream (gather a parallel one first)")
+        check.instance("ReportMetrics", "workers", workers, AnyWorkers, "what create_rollout_workers returns")
+        super().__init__(nodes.ForEach(stream.node, Report(workers)))

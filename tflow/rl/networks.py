@@ -1,0 +1,399 @@
+"""The torch modules that the descriptions of ``tflow.rl.models`` stand for, and the networks of policies on top of them.
+
+Rows come first everywhere. Weights start orthogonal, scaled by the square root of 2 in hidden layers, and biases at zero, as is
+usual for PPO. All are drawn from torch's current random numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from torch import Generator, Tensor, nn
+
+from tflow.combinators import check
+from tflow.errors import PlanError
+from tflow.rl.models import MLP, Activation, Encoder, channels_last, picture_size
+
+AnySpace = spaces.Space[Any]  # Any: what a space holds is known only at run time
+TensorObs = Tensor | dict[str, Tensor]
+Maybe = Tensor | None
+AnyEncoder: TypeAlias = "Encoder | RecurrentEncoder"
+ROOT_2 = math.sqrt(2)
+ACTIVATIONS: dict[Activation, type[nn.Module]]
+ACTIVATIONS = {"tanh": nn.Tanh, "relu": nn.ReLU, "elu": nn.ELU, "gelu": nn.GELU, "silu": nn.SiLU, "leaky_relu": nn.LeakyReLU}
+
+
+def scaled(layer: nn.Linear | nn.Conv2d, gain: float = ROOT_2) -> nn.Module:
+    """The layer, with orthogonal weights of this gain and zero biases."""
+    nn.init.orthogonal_(layer.weight, gain)
+    if layer.bias is not None:
+        nn.init.zeros_(layer.bias)
+    return layer
+
+
+def dense(inputs: int, layers: MLP) -> tuple[nn.Sequential, int]:
+    """Dense layers, each followed by its activation, and how many numbers they make."""
+    modules: list[nn.Module] = []
+    for size, following in pairwise((inputs, *layers.hidden)):
+        norm = [nn.LayerNorm(following)] if layers.layer_norm else []
+        modules += [scaled(nn.Linear(size, following)), *norm, ACTIVATIONS[layers.activation]()]
+    return nn.Sequential(*modules), (inputs, *layers.hidden)[-1]
+
+
+def _floats(obs: Tensor) -> Tensor:
+    return obs * (1 / 255) if obs.dtype == torch.uint8 else obs.to(torch.float32)
+
+
+# --------------------------------------------------------------------------- encoders
+
+
+class Flat(nn.Module):
+    """An observation as one vector of float32: choices one-hot, bytes scaled to [0, 1], all else as it is."""
+
+    first: Tensor
+
+    def __init__(self, space: AnySpace) -> None:
+        super().__init__()
+        self.discrete = isinstance(space, (spaces.Discrete, spaces.MultiDiscrete))
+        if isinstance(space, (spaces.Discrete, spaces.MultiDiscrete)):
+            sizes = np.ravel(space.n if isinstance(space, spaces.Discrete) else space.nvec)
+            first = np.cumsum(sizes) - sizes - np.ravel(space.start)  # where each part begins in the vector that they share
+            self.register_buffer("first", torch.as_tensor(first, dtype=torch.int64), persistent=False)
+            self.features = int(sizes.sum())
+        elif isinstance(space, (spaces.Box, spaces.MultiBinary)):
+            self.features = math.prod(space.shape)
+        else:
+            raise PlanError(f"model: no model fits the observation space {space}; turn it into a Box with a wrapper.")
+
+    def forward(self, obs: Tensor) -> Tensor:
+        if not self.discrete:
+            return _floats(obs).reshape(len(obs), self.features)
+        hot = torch.zeros(len(obs), self.features, device=obs.device)
+        return hot.scatter_(1, obs.reshape(len(obs), -1).long() + self.first, 1.0)
+
+
+class MLPEncoder(nn.Module):
+    """Dense layers over the flat observation."""
+
+    def __init__(self, space: AnySpace, layers: MLP) -> None:
+        super().__init__()
+        self.flat = Flat(space)
+        self.layers, self.features = dense(self.flat.features, layers)
+
+    def forward(self, obs: Tensor) -> Tensor:
+        features: Tensor = self.layers(self.flat(obs))
+        return features
+
+
+class PictureEncoder(nn.Module):
+    """Convolutions, then one dense layer. Derived classes say which."""
+
+    def __init__(self, name: str, space: AnySpace, features: int) -> None:
+        super().__init__()
+        if not isinstance(space, spaces.Box) or len(space.shape) not in (2, 3):
+            raise PlanError(f"{name}: needs pictures, a Box with 2 or 3 axes, got {space}. Use MLP().")
+        self.features, self.size, self.last = features, picture_size(space), channels_last(space.shape)
+        self.channels = 1 if len(space.shape) == 2 else space.shape[-1] if self.last else space.shape[0]
+
+    def finish(self, layers: Sequence[nn.Module]) -> None:
+        """Take the convolutions over, and add a dense layer of the size that they need."""
+        convolutions = nn.Sequential(*layers, nn.Flatten())
+        with torch.no_grad():
+            width = convolutions(torch.zeros(1, self.channels, *self.size)).shape[1]
+        self.layers = nn.Sequential(convolutions, scaled(nn.Linear(width, self.features)), nn.ReLU())
+
+    def forward(self, obs: Tensor) -> Tensor:
+        pictures = _floats(obs)
+        pictures = pictures.unsqueeze(1) if pictures.dim() == 3 else pictures.permute(0, 3, 1, 2) if self.last else pictures
+        features: Tensor = self.layers(pictures)
+        return features
+
+
+class ConvEncoder(PictureEncoder):
+    """Plain convolutions (channels, kernel, stride)."""
+
+    def __init__(self, name: str, space: AnySpace, layers: Sequence[tuple[int, int, int]], features: int) -> None:
+        super().__init__(name, space, features)
+        least = 1
+        for _, kernel, stride in reversed(layers):
+            least = (least - 1) * stride + kernel
+        if min(self.size) < least:
+            given = " by ".join(map(str, self.size))
+            raise PlanError(f"{name}: needs pictures of at least {least} by {least}, got {given}. Use ImpalaCNN() or MLP().")
+        modules: list[nn.Module] = []
+        for before, (after, kernel, stride) in zip((self.channels, *(layer[0] for layer in layers)), layers, strict=False):
+            modules += [scaled(nn.Conv2d(before, after, kernel, stride)), nn.ReLU()]
+        self.finish(modules)
+
+
+class Residual(nn.Module):
+    """What goes in, plus two convolutions of it."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        first, second = (nn.Conv2d(channels, channels, 3, padding=1) for _ in range(2))
+        # A small second one starts near the identity; else features would grow from block to block.
+        self.layers = nn.Sequential(nn.ReLU(), scaled(first), nn.ReLU(), scaled(second, 0.2))
+
+    def forward(self, pictures: Tensor) -> Tensor:
+        changed: Tensor = pictures + self.layers(pictures)
+        return changed
+
+
+class ImpalaEncoder(PictureEncoder):
+    """Per number of channels: a convolution, a pooling that halves the picture, two residual blocks."""
+
+    def __init__(self, space: AnySpace, channels: Sequence[int], features: int) -> None:
+        super().__init__("ImpalaCNN", space, features)
+        modules: list[nn.Module] = []
+        for before, after in pairwise((self.channels, *channels)):
+            modules += [scaled(nn.Conv2d(before, after, 3, padding=1)), nn.MaxPool2d(3, stride=2, padding=1)]
+            modules += [Residual(after), Residual(after)]
+        self.finish([*modules, nn.ReLU()])
+
+
+class DictEncoder(nn.Module):
+    """An encoder per part of a dictionary, then dense layers over all their features."""
+
+    def __init__(self, encoders: Mapping[str, Encoder], joint: MLP) -> None:
+        super().__init__()
+        self.names = tuple(encoders)  # a ModuleDict would forbid some names
+        self.encoders = nn.ModuleList(encoder for encoder in encoders.values() if isinstance(encoder, nn.Module))
+        self.joint, self.features = dense(sum(encoder.features for encoder in encoders.values()), joint)
+
+    def forward(self, obs: dict[str, Tensor]) -> Tensor:
+        parts = [encoder(obs[name]) for name, encoder in zip(self.names, self.encoders, strict=True)]
+        features: Tensor = self.joint(torch.cat(parts, 1))
+        return features
+
+
+# --------------------------------------------------------------------------- memory
+
+
+class Recurrent(nn.Module):
+    """An LSTM over sequences in which episodes may begin anywhere.
+
+    The state is one tensor, rows first (rows, 2 * size): what it shows, then what it keeps. So it can be a column of a batch.
+    """
+
+    def __init__(self, features: int, size: int) -> None:
+        super().__init__()
+        self.size = size
+        self.lstm = nn.LSTM(features, size, batch_first=True)
+        for name, parameter in self.lstm.named_parameters():
+            nn.init.zeros_(parameter) if "bias" in name else nn.init.orthogonal_(parameter)
+
+    def forward(self, features: Tensor, state: Maybe = None, resets: Maybe = None) -> tuple[Tensor, Tensor]:
+        """(sequences, length, features) and the state before them: (sequences, length, size) and the state after them.
+
+        ``resets`` (sequences, length) is True at the first step of an episode: the state is zeroed there.
+        """
+        sequences, length, _ = features.shape
+        if state is None:
+            state = features.new_zeros(sequences, 2 * self.size)
+        if resets is None:
+            return self._run(features, state)
+        # Steps at which no episode begins in any sequence need no look at the state: they go through the LSTM at once.
+        begins = resets.any(0)
+        begins[0] = True
+        starts = [*begins.nonzero().flatten().tolist(), length]
+        shown = []
+        for start, stop in pairwise(starts):
+            made, state = self._run(features[:, start:stop], state.masked_fill(resets[:, start, None], 0))
+            shown.append(made)
+        return (shown[0] if len(shown) == 1 else torch.cat(shown, 1)), state
+
+    def _run(self, features: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        if features.shape[1] == 1:  # one step: a cell has less to set up
+            hidden, cell = torch.lstm_cell(features[:, 0], state.chunk(2, 1), *self.lstm.all_weights[0])
+            return hidden.unsqueeze(1), torch.cat((hidden, cell), 1)
+        hidden, cell = (part.unsqueeze(0).contiguous() for part in state.chunk(2, 1))
+        shown, (hidden, cell) = self.lstm(features, (hidden, cell))
+        return shown, torch.cat((hidden[0], cell[0]), 1)
+
+
+class RecurrentEncoder(nn.Module):
+    """An encoder with a memory behind it."""
+
+    def __init__(self, encoder: Encoder, size: int) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.memory = Recurrent(encoder.features, size)
+        self.features, self.state_size = size, 2 * size
+
+    def forward(self, obs: TensorObs, state: Maybe = None, resets: Maybe = None) -> tuple[Tensor, Tensor]:
+        """Features of all rows, and the state after them.
+
+        With ``resets`` (sequences, length) the rows are whole sequences, one after the other. With ``resets`` (rows,), or none,
+        each row is one step of its own.
+        """
+        features = self.encoder(obs)
+        if resets is not None and resets.dim() == 1:
+            resets = resets.unsqueeze(1)
+        sequences, length = (len(features), 1) if resets is None else resets.shape
+        shown, after = self.memory(features.reshape(sequences, length, -1), state, resets)
+        return shown.flatten(0, 1), after
+
+
+def encode(encoder: AnyEncoder, obs: TensorObs, state: Maybe, resets: Maybe) -> tuple[Tensor, Maybe]:
+    """Features and the next state, which is None for an encoder without memory."""
+    if isinstance(encoder, RecurrentEncoder):
+        features, after = encoder(obs, state, resets)
+        return features, after
+    return encoder(obs), None
+
+
+def state_size_of(encoder: AnyEncoder) -> int:
+    """How many numbers the state of a row has: 0 without memory."""
+    return encoder.state_size if isinstance(encoder, RecurrentEncoder) else 0
+
+
+# --------------------------------------------------------------------------- networks of policies
+
+
+class ActorCriticNet(nn.Module):
+    """The inputs of a head, and the value of the state. One encoder serves both unless ``value_encoder`` is given.
+
+    The last ``free_outputs`` of the ``outputs`` are parameters that start at ``free_start``; see ``Head.free``.
+    """
+
+    def __init__(
+        self,
+        encoder: AnyEncoder,
+        outputs: int,
+        *,
+        value_encoder: AnyEncoder | None = None,
+        free_outputs: int = 0,
+        free_start: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.encoder, self.value_encoder = encoder, value_encoder
+        self.action = scaled(nn.Linear(encoder.features, outputs - free_outputs), 0.01)  # the first policy is nearly even
+        self.value = scaled(nn.Linear((encoder if value_encoder is None else value_encoder).features, 1), 1.0)
+        self.free = nn.Parameter(torch.full((free_outputs,), float(free_start))) if free_outputs else None
+        self._actor_state = state_size_of(encoder)
+        self.state_size = self._actor_state + (state_size_of(value_encoder) if value_encoder is not None else 0)
+
+    def forward(self, obs: TensorObs, state: Maybe = None, resets: Maybe = None) -> tuple[Tensor, Tensor, Maybe]:
+        """Inputs of the head (rows, outputs), values (rows,) and the next state (rows, state_size) if there is a memory."""
+        if self.value_encoder is None:
+            features, after = encode(self.encoder, obs, state, resets)
+            judged = features
+        else:
+            actors, critics = (None, None) if state is None else (state[:, : self._actor_state], state[:, self._actor_state :])
+            features, actors = encode(self.encoder, obs, actors, resets)
+            judged, critics = encode(self.value_encoder, obs, critics, resets)
+            memories = [memory for memory in (actors, critics) if memory is not None]
+            after = torch.cat(memories, 1) if memories else None
+        inputs: Tensor = self.action(features)
+        if self.free is not None:
+            inputs = torch.cat((inputs, self.free.expand(len(inputs), -1)), 1)
+        return inputs, self.value(judged).squeeze(1), after
+
+
+class NoisyLinear(nn.Module):
+    """A dense layer whose weights are noisy, with a learned strength (factorised noise, Fortunato et al., 2018).
+
+    The noise changes only in ``reset_noise``; in evaluation mode there is none. It is not among the weights that are saved.
+    """
+
+    noise_in: Tensor
+    noise_out: Tensor
+
+    def __init__(self, inputs: int, outputs: int, sigma: float = 0.5) -> None:
+        super().__init__()
+        bound = 1 / math.sqrt(inputs)
+        self.weight = nn.Parameter(torch.empty(outputs, inputs).uniform_(-bound, bound))
+        self.bias = nn.Parameter(torch.empty(outputs).uniform_(-bound, bound))
+        self.weight_sigma = nn.Parameter(torch.full((outputs, inputs), sigma * bound))
+        self.bias_sigma = nn.Parameter(torch.full((outputs,), sigma * bound))
+        self.register_buffer("noise_in", torch.zeros(inputs), persistent=False)
+        self.register_buffer("noise_out", torch.zeros(outputs), persistent=False)
+        self.reset_noise()
+
+    def reset_noise(self, generator: Generator | None = None) -> None:
+        """Draw new noise, without disturbing gradients that are still to be computed with the old one."""
+        device = self.weight.device
+        with torch.inference_mode(False):  # even if we are called while acting, the noise is for training too
+            sizes = (len(self.noise_in), len(self.noise_out))
+            drawn = [torch.randn(size, generator=generator, device=generator.device if generator else device) for size in sizes]
+            self.noise_in, self.noise_out = ((noise.sign() * noise.abs().sqrt()).to(device) for noise in drawn)
+
+    def forward(self, features: Tensor) -> Tensor:
+        plain = nn.functional.linear(features, self.weight, self.bias)
+        if not self.training:
+            return plain
+        # The matrix of noise, noise_out times noise_in, is never made.
+        return plain + self.noise_out * nn.functional.linear(features * self.noise_in, self.weight_sigma, self.bias_sigma)
+
+
+class QNet(nn.Module):
+    """The values of all actions, or their distributions: ``atoms`` logits on a grid from ``v_min`` to ``v_max`` (C51), or
+    ``atoms`` quantiles (QR-DQN). ``q_values`` turns what ``forward`` returns into plain values.
+
+    ``duelling`` adds the value of the state to the advantages of actions, less their mean. ``hidden`` puts dense layers between
+    the encoder and these. ``noisy`` makes all layers behind the encoder noisy.
+    """
+
+    support: Tensor
+    """Categorical: the value of each atom. Quantile: the fraction that each atom stands for."""
+
+    def __init__(
+        self,
+        encoder: AnyEncoder,
+        actions: int,
+        *,
+        duelling: bool = False,
+        kind: Literal["scalar", "categorical", "quantile"] = "scalar",
+        atoms: int = 1,
+        v_min: float = -10.0,
+        v_max: float = 10.0,
+        noisy: bool = False,
+        hidden: Sequence[int] = (),
+    ) -> None:
+        super().__init__()
+        check.one_of("QNet", "kind", kind, ("scalar", "categorical", "quantile"))
+        check.whole("QNet", "atoms", atoms, least=2 if kind == "categorical" else 1)
+        if kind == "categorical" and not v_min < v_max:
+            raise PlanError(f"QNet: v_min must be below v_max, got {v_min} and {v_max}.")
+        self.kind, self.actions, self.atoms = kind, actions, 1 if kind == "scalar" else atoms
+        self.encoder, self.state_size = encoder, state_size_of(encoder)
+        self.advantage = _branch(encoder.features, hidden, actions * self.atoms, noisy)
+        self.value = _branch(encoder.features, hidden, self.atoms, noisy) if duelling else None
+        middles = (torch.arange(self.atoms) + 0.5) / self.atoms
+        support = torch.linspace(v_min, v_max, self.atoms) if kind == "categorical" else middles
+        self.register_buffer("support", support, persistent=False)
+
+    def forward(self, obs: TensorObs, state: Maybe = None, resets: Maybe = None) -> tuple[Tensor, Maybe]:
+        """Outputs (rows, actions), or (rows, actions, atoms) if distributional, and the next state if there is a memory."""
+        features, after = encode(self.encoder, obs, state, resets)
+        outputs: Tensor = self.advantage(features).unflatten(1, (self.actions, self.atoms))
+        if self.value is not None:
+            outputs = outputs - outputs.mean(1, keepdim=True) + self.value(features).unsqueeze(1)
+        return (outputs.squeeze(2) if self.kind == "scalar" else outputs), after
+
+    def q_values(self, outputs: Tensor) -> Tensor:
+        """The expected value of each action, (rows, actions)."""
+        if self.kind == "categorical":
+            return outputs.softmax(-1) @ self.support
+        return outputs if self.kind == "scalar" else outputs.mean(-1)
+
+    def reset_noise(self, generator: Generator | None = None) -> None:
+        """Draw new noise for all noisy layers."""
+        for module in self.modules():
+            if isinstance(module, NoisyLinear):
+                module.reset_noise(generator)
+
+
+def _branch(inputs: int, hidden: Sequence[int], outputs: int, noisy: bool) -> nn.Sequential:
+    *inner, last = pairwise((inputs, *hidden, outputs))
+    layers: list[nn.Module] = []
+    for size, following in inner:
+        layers += [NoisyLinear(size, following) if noisy else scaled(nn.Linear(size, following)), nn.ReLU()]
+    return nn.Sequential(*layers, NoisyLinear(*last) if noisy else scaled(nn.Linear(*last), 1.0))

@@ -1,0 +1,273 @@
+"""Policies at work: a network with flat weights, and a head that turns its outputs into actions.
+
+A rollout worker calls ``rows`` with the observations of all its envs at once; a learner calls ``evaluate`` or ``outputs`` with
+gradients; a user calls ``act`` with one observation as the env gives it.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from torch import Tensor
+
+from tflow.errors import PlanError
+from tflow.rl.arrays import Array, Obs
+from tflow.rl.flat import FlatWeights, tensor
+from tflow.rl.heads import Categorical, Head, head_for
+from tflow.rl.models import ModelLike, build_encoder
+from tflow.rl.networks import ActorCriticNet, QNet
+from tflow.rl.policies import ActorCriticSpec, PolicySpec, QSpec
+from tflow.rl.spaces import Layout
+from tflow.rl.tensors import Tensors
+
+if TYPE_CHECKING:
+    from tflow.rl.models import AnySpace
+
+SEQUENCE_LENGTH = 32
+"""Recurrent policies are trained on sequences of so many rows, if nobody says otherwise."""
+
+
+class Acted(NamedTuple):
+    """What a policy does, one row per observation."""
+
+    actions: Array
+    """As batches hold them; ``head.to_env`` turns them into what the env takes."""
+    logp: Array
+    values: Array
+    state: Array
+
+
+class Evaluated(NamedTuple):
+    """What a policy with a distribution says about the rows of a batch, with gradients."""
+
+    inputs: Tensor
+    logp: Tensor
+    values: Tensor
+    entropy: Tensor
+
+
+class Policy(ABC):
+    """A network, its head, and its weights in one piece."""
+
+    net: ActorCriticNet | QNet
+    head: Head
+
+    def __init__(
+        self, spec: PolicySpec, model: ModelLike, observation_space: AnySpace, action_space: AnySpace, device: str
+    ) -> None:
+        self.spec = spec
+        self.model = model
+        self.observation_space = observation_space
+        self.action_space = action_space
+        self.device = torch.device(device)
+        self.layout = Layout(observation_space)
+        self.head = self.make_head()
+        self.net = self.make_net()
+        self.net.to(self.device)
+        self.flat = FlatWeights(self.net)
+        self.sequence_length = SEQUENCE_LENGTH
+        self._memory: Array | None = None
+        self._rng = np.random.default_rng(0)
+
+    @abstractmethod
+    def make_head(self) -> Head:
+        """How outputs become actions."""
+
+    @abstractmethod
+    def make_net(self) -> ActorCriticNet | QNet:
+        """The network, with fresh weights."""
+
+    def copy(self) -> Self:
+        """The same policy with weights of its own."""
+        twin = type(self)(self.spec, self.model, self.observation_space, self.action_space, str(self.device))
+        twin.flat.set(self.flat.get())
+        return twin
+
+    # ------------------------------------------------------------------- acting
+
+    @property
+    def recurrent(self) -> bool:
+        """True if it has a memory."""
+        return self.net.state_size > 0
+
+    def initial_state(self, rows: int) -> Array:
+        """The memory at the beginning of an episode."""
+        return np.zeros((rows, self.net.state_size), dtype=np.float32)
+
+    @abstractmethod
+    def rows(
+        self, obs: Obs, rng: np.random.Generator, *, state: Array, masks: Array | None = None, explore: bool = True
+    ) -> Acted:
+        """Act on many observations at once, without gradients."""
+
+    @abstractmethod
+    def values(self, obs: Obs, state: Array) -> Array:
+        """What the policy expects of each observation."""
+
+    @abstractmethod
+    def scores(self, obs: Obs) -> Array:
+        """What it says about actions, to compare two sets of weights."""
+
+    def act(
+        self, obs: object, *, explore: bool = False, masks: Array | None = None, first: bool = False
+    ) -> Any:  # Any: what an action is depends on the env
+        """The action for one observation, as the env gives and takes them; ``explore`` draws it instead of taking the best.
+
+        A policy with a memory remembers from call to call: say ``first=True`` with the first observation of an episode.
+        """
+        if first or self._memory is None:
+            self._memory = self.initial_state(1)
+        allowed = None if masks is None else np.asarray(masks, dtype=bool)[None]
+        acted = self.rows(self.layout.row(obs), self._rng, state=self._memory, masks=allowed, explore=explore)
+        self._memory = acted.state
+        return self.head.to_env(acted.actions)[0]
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write it to a safetensors file, which ``Policy.load`` reads."""
+        from tflow.rl.saving import save_policy
+
+        save_policy(self, path)
+
+    @staticmethod
+    def load(path: str | os.PathLike[str], *, model: ModelLike | None = None, device: str = "cpu") -> Policy:
+        """Read a policy that was saved. One whose model is your own module needs ``model=`` again: files hold no code."""
+        from tflow.rl.saving import load_policy
+
+        return load_policy(path, model=model, device=device)
+
+    def inputs_of(self, obs: Obs) -> Tensor | dict[str, Tensor]:
+        """Observations as tensors on the policy's device."""
+        if isinstance(obs, dict):
+            return {name: tensor(part).to(self.device) for name, part in obs.items()}
+        return tensor(obs).to(self.device)
+
+    def state_of(self, state: Array) -> Tensor | None:
+        return tensor(state).to(self.device) if self.recurrent else None
+
+    def sequence_state(self, batch: Tensors) -> tuple[Tensor | None, Tensor | None]:
+        """The memory before the sequences of a batch, and the marks that tell the network that they are sequences."""
+        if not self.recurrent:
+            return None, None
+        if not batch.length:
+            raise PlanError("A recurrent policy is trained on sequences: use batch.sequences(length), or replay of sequences.")
+        sequences = len(batch) // batch.length
+        resets = torch.zeros(sequences, batch.length, dtype=torch.bool, device=self.device)
+        return batch.finals.get("state"), resets
+
+
+class ActorCritic(Policy):
+    """A distribution over actions and a value of the state."""
+
+    net: ActorCriticNet
+    spec: ActorCriticSpec
+
+    def make_head(self) -> Head:
+        return head_for(self.action_space, squash=self.spec.squash, log_std_start=self.spec.log_std)
+
+    def make_net(self) -> ActorCriticNet:
+        encoder = build_encoder(self.model, self.observation_space)
+        separate = None if self.spec.shared else build_encoder(self.model, self.observation_space)
+        return ActorCriticNet(
+            encoder,
+            self.head.inputs,
+            value_encoder=separate,
+            free_outputs=self.head.free,
+            free_start=self.head.free_start,
+        )
+
+    @torch.inference_mode()
+    def rows(
+        self, obs: Obs, rng: np.random.Generator, *, state: Array, masks: Array | None = None, explore: bool = True
+    ) -> Acted:
+        inputs, values, after = self.net(self.inputs_of(obs), self.state_of(state))
+        if explore:
+            actions, logp = self.head.sample_numpy(inputs.cpu().numpy(), rng, masks)
+        else:
+            if masks is not None:
+                inputs = self.head.masked(inputs, tensor(masks).to(self.device))
+            best = self.head.mode(inputs)
+            actions, logp = best.cpu().numpy(), self.head.logp(inputs, best).cpu().numpy()
+        return Acted(actions, logp, values.cpu().numpy(), state if after is None else after.cpu().numpy())
+
+    @torch.inference_mode()
+    def values(self, obs: Obs, state: Array) -> Array:
+        _, values, _ = self.net(self.inputs_of(obs), self.state_of(state))
+        return np.asarray(values.cpu().numpy())
+
+    @torch.inference_mode()
+    def scores(self, obs: Obs) -> Array:
+        inputs, _, _ = self.net(self.inputs_of(obs))
+        found = inputs if self.head.form.choices else self.head.mode(inputs)
+        return np.asarray(found.cpu().numpy())
+
+    def evaluate(self, batch: Tensors) -> Evaluated:
+        """What it says about the actions of a batch."""
+        state, resets = self.sequence_state(batch)
+        inputs, values, _ = self.net(batch.nested("obs"), state, resets)
+        if "masks" in batch:
+            inputs = self.head.masked(inputs, batch["masks"])
+        return Evaluated(inputs, self.head.logp(inputs, batch["actions"]), values, self.head.entropy(inputs))
+
+
+class QPolicy(Policy):
+    """A value of each action. It is greedy; what explores is beside it."""
+
+    net: QNet
+    spec: QSpec
+
+    def make_head(self) -> Head:
+        if not isinstance(self.action_space, spaces.Discrete):
+            raise PlanError(
+                f"A policy that values each action needs a Discrete action space, got {self.action_space}. Use a loss with a "
+                "distribution over actions, such as PPOLoss(), or turn the actions into choices with an action wrapper."
+            )
+        return Categorical(self.action_space)
+
+    def make_net(self) -> QNet:
+        spec, encoder = self.spec, build_encoder(self.model, self.observation_space)
+        return QNet(
+            encoder,
+            self.head.inputs,
+            duelling=spec.duelling,
+            kind=spec.kind,
+            atoms=1 if spec.kind == "scalar" else spec.atoms,
+            v_min=spec.v_min,
+            v_max=spec.v_max,
+            noisy=spec.noisy,
+        )
+
+    @torch.inference_mode()
+    def rows(
+        self, obs: Obs, rng: np.random.Generator, *, state: Array, masks: Array | None = None, explore: bool = True
+    ) -> Acted:
+        if self.spec.noisy:
+            self.net.train(explore)
+            if explore:
+                generator = torch.Generator(self.device).manual_seed(int(rng.integers(2**62)))
+                self.net.reset_noise(generator)
+        outputs, after = self.net(self.inputs_of(obs), self.state_of(state))
+        values = self.net.q_values(outputs).cpu().numpy()
+        allowed = values if masks is None else np.where(masks, values, -np.inf)
+        best = allowed.argmax(axis=1)
+        return Acted(best, np.zeros(len(best), np.float32), allowed.max(axis=1), state if after is None else after.cpu().numpy())
+
+    @torch.inference_mode()
+    def values(self, obs: Obs, state: Array) -> Array:
+        outputs, _ = self.net(self.inputs_of(obs), self.state_of(state))
+        return np.asarray(self.net.q_values(outputs).max(dim=1).values.cpu().numpy())
+
+    @torch.inference_mode()
+    def scores(self, obs: Obs) -> Array:
+        outputs, _ = self.net(self.inputs_of(obs))
+        return np.asarray(self.net.q_values(outputs).cpu().numpy())
+
+    def outputs(self, batch: Tensors, name: str) -> Tensor:
+        """What the network says about one of the observations in a batch: values, or their distributions."""
+        state, resets = self.sequence_state(batch)
+        outputs: Tensor = self.net(batch.nested(name), state, resets)[0]
+        return outputs

@@ -1,0 +1,76 @@
+"""A batch as tensors on the device of a learner."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from tflow.rl.arrays import Array
+from tflow.rl.batch import Batch
+from tflow.rl.flat import tensor
+
+
+class Tensors:
+    """Columns as tensors. Rows are unrelated, unless they are sequences: then ``length`` rows in a row are one."""
+
+    def __init__(self, columns: Mapping[str, Tensor], finals: Mapping[str, Tensor], ends: Array, length: int = 0) -> None:
+        self.columns = columns
+        self.finals = finals
+        self.ends = ends
+        self.length = length
+        """Rows per sequence; 0 if there are no sequences."""
+
+    @staticmethod
+    def of(batch: Batch[str], device: str | torch.device = "cpu", *, length: int = 0) -> Tensors:
+        """All columns of a batch on a device."""
+        columns = {name: tensor(column).to(device) for name, column in batch.columns.items()}
+        finals = {name: tensor(final).to(device) for name, final in batch.finals.items()}
+        return Tensors(columns, finals, batch.ends, length)
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values())))
+
+    def __getitem__(self, name: str) -> Tensor:
+        if name not in self.columns:
+            raise KeyError(f"The loss reads the column {name!r}, but the batch has only {sorted(self.columns)}.")
+        return self.columns[name]
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.columns
+
+    def nested(self, name: str) -> Tensor | dict[str, Tensor]:
+        """A column, or the dictionary of its members."""
+        return _nested(self.columns, name)
+
+    def final(self, name: str) -> Tensor | dict[str, Tensor]:
+        """What follows the last row of each piece."""
+        return _nested(self.finals, name)
+
+    def take(self, rows: Tensor) -> Tensors:
+        """Some rows; of sequences, some sequences."""
+        if self.length:
+            picked = {name: part[rows] for name, part in self.finals.items()}
+            rows = (rows[:, None] * self.length + torch.arange(self.length, device=rows.device)).reshape(-1)
+        else:
+            picked = {}
+        columns = {name: column.index_select(0, rows) for name, column in self.columns.items()}
+        return Tensors(columns, picked, self.ends[:0], self.length)
+
+    def mean(self, values: Tensor) -> Tensor:
+        """The mean over the rows that count: padding and burn-in do not."""
+        if "mask" not in self.columns:
+            return values.mean()
+        counts = self.columns["mask"] & ~self.columns["burn_in"]
+        return (values * counts).sum() / counts.sum().clamp(min=1)
+
+
+def _nested(columns: Mapping[str, Tensor], name: str) -> Tensor | dict[str, Tensor]:
+    if name in columns:
+        return columns[name]
+    prefix = f"{name}/"
+    members = {key.removeprefix(prefix): part for key, part in columns.items() if key.startswith(prefix)}
+    if not members:
+        raise KeyError(f"The loss reads the column {name!r}, but the batch has only {sorted(columns)}.")
+    return members

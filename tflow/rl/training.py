@@ -1,0 +1,272 @@
+"""Operators that train: apply gradients, make a step of training, spread weights, renew target networks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+from typing_extensions import TypeVar
+
+from tflow.combinators import check
+from tflow.combinators.actors import Resident
+from tflow.errors import PlanError, TflowError
+from tflow.live import Handles, Live
+from tflow.rl.arrays import Array
+from tflow.rl.batch import Batch
+from tflow.rl.gradients import Gradients
+from tflow.rl.losses import Loss
+from tflow.rl.worker import RolloutWorker
+from tflow.rl.workers import AnyLoss, AnyWorkers, Workers
+from tflow.types import ActorOp, Async, Frozen, LiveOp, Ref, RefOp, Sync
+
+if TYPE_CHECKING:
+    from tflow.rl.learner import Learner
+
+Reads = TypeVar("Reads", contravariant=True)
+Requires = TypeVar("Requires", contravariant=True, bound=Async, default=Async)
+V = TypeVar("V")
+
+
+class Stale(TflowError):
+    """On-policy training got rollouts that were made with older weights."""
+
+
+@dataclass(frozen=True)
+class TrainStats(Frozen):
+    """What one step of training did."""
+
+    policy: str = "default"
+    rows: int = 0
+    """Rows it learned from."""
+    updates: int = 0
+    skipped: int = 0
+    """Updates that were not made, because the gradient was not finite."""
+    version: int = 0
+    """How often the weights have been updated, as workers count it."""
+    lag: int = 0
+    """How many updates had been made since the rows were sampled."""
+    stats: Mapping[str, float] = field(default_factory=dict)
+    """What the loss reports, averaged over the minibatches."""
+    weights: Array | None = None
+    """The new weights, if they come from a learner elsewhere."""
+
+
+def publish(live: Live, workers: AnyWorkers, policy: str, weights: Array, shards: Iterable[int] | None = None) -> int:
+    """Count one update of the weights and send them: to all workers, or to some. Returns the new version."""
+    handles = live[workers]
+    version = handles.advance(policy)
+    handles.update(RolloutWorker.set_weights, (policy, weights), shards=shards, policy=policy)
+    return version
+
+
+def lag_of(live: Live, workers: AnyWorkers, policy: str, *, on_policy: bool = False) -> int:
+    """The updates since the item in hand was made; 0 if it does not come from these workers. On-policy training takes nothing
+    that is older than its round."""
+    if not live.shards(workers):
+        return 0
+    lag = live[workers].version(policy) - live.provenance.versions.get(policy, 0)
+    if on_policy and lag >= len(live[workers]):
+        raise Stale(
+            f"These rollouts were made {lag} updates ago, but the loss is on-policy. Each round must be sampled with the current "
+            "weights: gather with gather_sync() or gather_rounds(), and train on each item once."
+        )
+    return lag
+
+
+class TrainOneStep(LiveOp[Reads, TrainStats, Requires]):
+    """Trains the learner on a batch, ``epochs`` times in minibatches of ``minibatch`` rows; sends the new weights to all workers.
+
+    An update whose gradient is not finite is not made, and counted. ``loss`` replaces that of the workers: with several policies,
+    it says what the stream must bring.
+    """
+
+    @overload
+    def __init__(
+        self,
+        workers: Workers[Reads, Requires],
+        *,
+        epochs: int = 1,
+        minibatch: int | None = None,
+        max_grad_norm: float | None = None,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        workers: AnyWorkers,
+        *,
+        loss: Loss[Reads, Requires],
+        epochs: int = 1,
+        minibatch: int | None = None,
+        max_grad_norm: float | None = None,
+    ) -> None: ...
+    def __init__(
+        self,
+        workers: AnyWorkers,
+        *,
+        loss: AnyLoss | None = None,
+        epochs: int = 1,
+        minibatch: int | None = None,
+        max_grad_norm: float | None = None,
+    ) -> None:
+        check_training("TrainOneStep", workers, epochs, minibatch, max_grad_norm)
+        if loss is not None:
+            check.instance("TrainOneStep", "loss", loss, Loss, "a loss such as PPOLoss()")
+        self.workers = workers
+        self.learners: Mapping[str, Resident[Learner]] = workers.learners
+        self.loss = loss
+        self.epochs = epochs
+        self.minibatch = minibatch
+        self.max_grad_norm = max_grad_norm
+
+    def apply(self, live: Live, item: Any, /) -> TrainStats:  # Any: a batch with the columns that the loss reads
+        batch: Batch[str] = item
+        learner = live.resident(self.learners[batch.policy])
+        loss = self.loss or learner.loss
+        lag = lag_of(live, self.workers, batch.policy, on_policy=is_on_policy(loss))
+        outcome = learner.train(
+            batch,
+            loss=loss,
+            epochs=self.epochs,
+            minibatch=self.minibatch,
+            max_norm=self.max_grad_norm,
+            steps=live.progress.env_steps(self.workers),
+        )
+        version = live[self.workers].version(batch.policy)
+        if outcome.updates:
+            version = publish(live, self.workers, batch.policy, learner.weights)
+        return TrainStats(batch.policy, outcome.rows, outcome.updates, outcome.skipped, version, lag, outcome.stats)
+
+
+def check_training(
+    where: str, workers: object, epochs: int = 1, minibatch: int | None = None, max_grad_norm: float | None = None
+) -> None:
+    """Arguments that several operators have."""
+    check.instance(where, "workers", workers, AnyWorkers, "what create_rollout_workers returns")
+    check.whole(where, "epochs", epochs, least=1)
+    if minibatch is not None:
+        check.whole(where, "minibatch", minibatch, least=1)
+    if max_grad_norm is not None:
+        check.positive(where, "max_grad_norm", max_grad_norm)
+
+
+def is_on_policy(loss: AnyLoss) -> bool:
+    """True if a loss says in its type that it requires a synchronous stream."""
+    from tflow.combinators.hints import base_arguments
+
+    return base_arguments(type(loss), Loss)[1:2] == (Sync,)
+
+
+class ApplyGradients(LiveOp[Gradients, TrainStats, Async]):
+    """Makes one update with a gradient, and sends the new weights to the worker that it came from, or to all."""
+
+    def __init__(
+        self, workers: AnyWorkers, *, to: Literal["source", "all"] = "source", max_grad_norm: float | None = None
+    ) -> None:
+        check_training("ApplyGradients", workers, max_grad_norm=max_grad_norm)
+        check.one_of("ApplyGradients", "to", to, ("source", "all"))
+        self.workers = workers
+        self.learners = workers.learners
+        self.to = to
+        self.max_grad_norm = max_grad_norm
+
+    def apply(self, live: Live, item: Gradients, /) -> TrainStats:
+        learner = live.resident(self.learners[item.policy])
+        lag = lag_of(live, self.workers, item.policy)
+        steps = live.progress.env_steps(self.workers)
+        made = learner.apply(item.values, max_norm=self.max_grad_norm, steps=steps)
+        learner.trained += item.rows
+        version = live[self.workers].version(item.policy)
+        if made:
+            shards = live.shards(self.workers) if self.to == "source" else None
+            version = publish(live, self.workers, item.policy, learner.weights, shards)
+        return TrainStats(item.policy, item.rows, int(made), int(not made), version, lag, item.stats)
+
+
+class UpdateWeights(RefOp[V]):
+    """Sends the learner's weights to the worker that an item came from, or to all, unless they have them already. Items pass
+    unopened. Evaluation workers are sent them too."""
+
+    def __init__(self, workers: AnyWorkers, *others: AnyWorkers, to: Literal["source", "all"] = "source") -> None:
+        check_training("UpdateWeights", workers)
+        for other in others:
+            check.instance("UpdateWeights", "others", other, AnyWorkers, "what create_evaluation_workers returns")
+        check.one_of("UpdateWeights", "to", to, ("source", "all"))
+        self.workers = workers
+        self.others = others
+        self.learners = workers.learners
+        self.to = to
+
+    def forward(self, live: Live, item: Ref[V], /) -> None:
+        sources = live.shards(self.workers) if self.to == "source" else range(len(live[self.workers]))
+        for policy, resident in self.learners.items():
+            learner = live.resident(resident)
+            version = live[self.workers].version(policy)
+            self.send(live[self.workers], policy, learner, sources)
+            for other in self.others:
+                handles = live[other]
+                while handles.version(policy) < version:
+                    handles.advance(policy)
+                self.send(handles, policy, learner, range(len(handles)))
+
+    @staticmethod
+    def send(handles: Handles[RolloutWorker], policy: str, learner: Learner, shards: Iterable[int]) -> None:
+        behind = handles.behind(policy)
+        wanted = [shard for shard in shards if shard in behind]
+        if wanted:
+            handles.update(RolloutWorker.set_weights, (policy, learner.weights), shards=wanted, policy=policy)
+
+
+class UpdateTargetNetwork(LiveOp[TrainStats, TrainStats, Async]):
+    """Moves the target network to the policy (``tau=1``), or a little towards it, once per ``every`` updates."""
+
+    def __init__(self, workers: AnyWorkers, *, every: int = 1, tau: float = 1.0) -> None:
+        check_training("UpdateTargetNetwork", workers)
+        check.whole("UpdateTargetNetwork", "every", every, least=1)
+        check.share("UpdateTargetNetwork", "tau", tau)
+        if not any(loss.has_target for loss in workers.spec.losses.values()):
+            names = ", ".join(type(loss).__name__ for loss in workers.spec.losses.values())
+            raise PlanError(f"UpdateTargetNetwork: {names} has no target network. Leave it out.")
+        self.learners = workers.learners
+        self.every = every
+        self.tau = tau
+
+    def apply(self, live: Live, item: TrainStats, /) -> TrainStats:
+        live.resident(self.learners[item.policy]).renew_target(every=self.every, tau=self.tau)
+        return item
+
+
+@dataclass(frozen=True)
+class LearnOnBatch(ActorOp["Learner", Batch[Any], TrainStats]):  # Any: what the loss of the learner reads
+    """For ``call`` and ``hand_off``: trains a learner in an actor of its own. Its weights come back with the statistics."""
+
+    epochs: int = 1
+    minibatch: int | None = None
+    max_grad_norm: float | None = None
+    target_every: int | None = None
+    """Renew the target network once per so many updates."""
+
+    def apply(self, actor: Learner, item: Batch[str], /) -> TrainStats:
+        outcome = actor.train(
+            item, epochs=self.epochs, minibatch=self.minibatch, max_norm=self.max_grad_norm, steps=actor.trained
+        )
+        if self.target_every is not None:
+            actor.renew_target(every=self.target_every)
+        weights = actor.weights if outcome.updates else None
+        return TrainStats(item.policy, outcome.rows, outcome.updates, outcome.skipped, 0, 0, outcome.stats, weights)
+
+
+class SendWeights(LiveOp[TrainStats, TrainStats, Async]):
+    """Sends the weights that a learner elsewhere came back with to all workers."""
+
+    def __init__(self, workers: AnyWorkers) -> None:
+        check_training("SendWeights", workers)
+        self.workers = workers
+        self.learners = workers.learners
+
+    def apply(self, live: Live, item: TrainStats, /) -> TrainStats:
+        lag, version = lag_of(live, self.workers, item.policy), live[self.workers].version(item.policy)
+        if item.weights is not None:
+            live.resident(self.learners[item.policy]).set_weights(item.weights)
+            version = publish(live, self.workers, item.policy, item.weights)
+        return TrainStats(item.policy, item.rows, item.updates, item.skipped, version, lag, item.stats)

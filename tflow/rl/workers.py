@@ -1,0 +1,303 @@
+"""Rollout workers as plans know them: descriptions, with the loss in their type, and the streams that they make."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, overload
+
+from typing_extensions import TypeVar
+
+from tflow.combinators import check, nodes
+from tflow.combinators.actors import ANYWHERE, Actor, Actors, Place, Resident
+from tflow.combinators.par import ParIter
+from tflow.combinators.stream import Iter
+from tflow.errors import PlanError
+from tflow.rl.batch import Batch, MultiBatch, Rollout, Sampled
+from tflow.rl.env_spec import EnvSpec, Maker
+from tflow.rl.episodes import Episodes
+from tflow.rl.exploration import Exploration
+from tflow.rl.losses import Loss
+from tflow.rl.models import ModelLike
+from tflow.rl.multi_worker import MultiWorker, spaces_by_policy
+from tflow.rl.optimizers import Adam, Optimizer
+from tflow.rl.worker import RolloutWorker, SingleWorker, seed_for
+from tflow.types import Async, Shard, Stateless
+
+if TYPE_CHECKING:
+    from tflow.rl.learner import Learner
+    from tflow.rl.models import AnySpace
+
+AnyLoss = Loss[Any, Any]  # Any: workers with several policies know the names of their losses, not their types
+Reads = TypeVar("Reads", contravariant=True)
+Requires = TypeVar("Requires", contravariant=True, bound=Async, default=Async)
+ReadsI = TypeVar("ReadsI")
+RequiresI = TypeVar("RequiresI", bound=Async)
+P = TypeVar("P", bound=str)
+K = TypeVar("K", bound=str)
+T = TypeVar("T", covariant=True)
+Ci = TypeVar("Ci", bound=Async)
+EnvLike: TypeAlias = EnvSpec | str | Maker
+USUAL_OPTIMIZER: Optimizer = Adam()
+PolicyOf = Callable[[str], str]
+"""Which policy an agent has, by its name."""
+
+
+@dataclass(frozen=True)
+class WorkerSpec:
+    """Everything that a worker and its learner are made of. It makes a worker when it is called with a shard."""
+
+    env: EnvSpec
+    losses: Mapping[str, AnyLoss]
+    model: ModelLike | Mapping[str, ModelLike] = "auto"
+    num_envs: int = 8
+    fragment: int = 128
+    exploration: Exploration | None = None
+    optimizer: Optimizer = field(default_factory=Adam)
+    device: str = "auto"
+    policy_of: PolicyOf | None = None
+    explore: bool = True
+    episodes: int = 10
+    learner_threads: int | None = None
+
+    def __call__(self, shard: Shard) -> RolloutWorker:
+        return SingleWorker(self, shard) if self.policy_of is None else MultiWorker(self, shard)
+
+    def spaces_of(self, policy: str) -> tuple[AnySpace, AnySpace]:
+        """What a policy sees and does. The env is made once for that, and closed."""
+        if self.policy_of is None:
+            envs = self.env.make(1)
+            spaces = envs.observation_space, envs.action_space
+            envs.close()
+            return spaces
+        return spaces_by_policy(self)[policy]
+
+    def model_of(self, policy: str) -> ModelLike:
+        """The model of a policy."""
+        return self.model.get(policy, "auto") if isinstance(self.model, Mapping) else self.model
+
+
+@dataclass(frozen=True)
+class LearnerSpec:
+    """Makes the learner of a policy: where it is, the env is made once to learn its spaces."""
+
+    workers: WorkerSpec
+    policy: str
+
+    def __call__(self, shard: Shard) -> Learner:
+        from tflow.rl.learner import Learner
+        from tflow.rl.policies import chosen_device, make_policy
+
+        spec, name = self.workers, self.policy
+        spaces = spec.spaces_of(name)
+        made = make_policy(
+            spec.losses[name].policy(),
+            spec.model_of(name),
+            *spaces,
+            seed=seed_for(shard.session_seed, name),
+            device=chosen_device(spec.device),
+        )
+        seed = seed_for(shard.seed, name)
+        return Learner(made, spec.losses[name], spec.optimizer, seed=seed, threads=spec.learner_threads)
+
+
+@dataclass(frozen=True, eq=False)
+class AnyWorkers(Actors[RolloutWorker]):
+    """Rollout workers, whatever their loss."""
+
+    spec: WorkerSpec = field(kw_only=True)
+
+    @cached_property
+    def learners(self) -> Mapping[str, Resident[Learner]]:
+        """The learner of each policy. It lives in the driver and holds the weights that count."""
+        return {name: Resident(LearnerSpec(self.spec, name), 1, f"{self.name}.{name}") for name in self.spec.losses}
+
+    @property
+    def learner(self) -> Resident[Learner]:
+        """The learner of the only policy."""
+        if len(self.learners) > 1:
+            raise PlanError(f"{self.name} has several learners: {', '.join(self.learners)}. Write learners[...].")
+        return next(iter(self.learners.values()))
+
+    def actor_class(self) -> type | None:
+        return RolloutWorker
+
+
+class Workers(AnyWorkers, Generic[Reads, Requires]):
+    """Workers with one policy, whose loss reads ``Reads`` and requires a stream that offers ``Requires``."""
+
+
+class MultiWorkers(AnyWorkers, Generic[P]):
+    """Workers with several policies, by name."""
+
+
+@overload
+def create_rollout_workers(
+    *,
+    env: EnvLike,
+    loss: Loss[ReadsI, RequiresI],
+    num_workers: int = 2,
+    num_envs: int = 8,
+    fragment: int = 128,
+    model: ModelLike = "auto",
+    exploration: Exploration | None = None,
+    optimizer: Optimizer = ...,
+    device: str = "auto",
+    learner_threads: int | None = None,
+    name: str = "workers",
+    place: Place = ...,
+) -> Workers[ReadsI, RequiresI]: ...
+@overload
+def create_rollout_workers(
+    *,
+    env: EnvLike,
+    losses: Mapping[P, AnyLoss],
+    policy_of: Callable[[str], P],
+    num_workers: int = 2,
+    num_envs: int = 8,
+    fragment: int = 128,
+    model: ModelLike | Mapping[P, ModelLike] = "auto",
+    exploration: Exploration | None = None,
+    optimizer: Optimizer = ...,
+    device: str = "auto",
+    learner_threads: int | None = None,
+    name: str = "workers",
+    place: Place = ...,
+) -> MultiWorkers[P]: ...
+def create_rollout_workers(
+    *,
+    env: EnvLike,
+    loss: AnyLoss | None = None,
+    losses: Mapping[Any, AnyLoss] | None = None,  # Any: the names of the policies, typed above
+    policy_of: PolicyOf | None = None,
+    num_workers: int = 2,
+    num_envs: int = 8,
+    fragment: int = 128,
+    model: Any = "auto",  # Any: typed above
+    exploration: Exploration | None = None,
+    optimizer: Optimizer = USUAL_OPTIMIZER,
+    device: str = "auto",
+    learner_threads: int | None = None,
+    name: str = "workers",
+    place: Place = ANYWHERE,
+) -> AnyWorkers:
+    """Describe ``num_workers`` workers with ``num_envs`` copies of an env each. What they yield are fragments: ``fragment``
+    steps of every env.
+
+    The loss says what kind of policy there is. With several agents, ``losses`` has one per policy, and ``policy_of`` says which
+    policy an agent has. ``optimizer`` and ``device`` are those of the learner, which lives in the driver and computes with
+    ``learner_threads`` threads (default: one if its network is small, else as many as torch likes).
+
+    Law: describing creates nothing; two equal descriptions are two sets of workers.
+    """
+    where = "create_rollout_workers"
+    check.whole(where, "num_workers", num_workers, least=1, most=check.MOST_ACTORS)
+    check.whole(where, "num_envs", num_envs, least=1)
+    check.whole(where, "fragment", fragment, least=1)
+    check.instance(where, "optimizer", optimizer, Optimizer, "an optimiser such as Adam(lr=3e-4)")
+    if (loss is None) == (losses is None):
+        raise PlanError(f"{where}: give either loss=, or losses= with one per policy.")
+    if (losses is None) != (policy_of is None):
+        raise PlanError(f"{where}: losses= and policy_of= belong together: policy_of(agent) is one of the names in losses.")
+    chosen = {"default": loss} if loss is not None else dict(losses or {})
+    for policy, given in chosen.items():
+        check.instance(where, f"the loss of {policy!r}", given, Loss, "a loss such as PPOLoss()")
+    if learner_threads is not None:
+        check.whole(where, "learner_threads", learner_threads, least=1)
+    spec = WorkerSpec(
+        EnvSpec.of(env),
+        chosen,
+        model,
+        num_envs,
+        fragment,
+        exploration,
+        optimizer,
+        device,
+        policy_of,
+        learner_threads=learner_threads,
+    )
+    kind = Workers if losses is None else MultiWorkers
+    return kind(spec, num_workers, name, place=place, spec=spec)
+
+
+def create_evaluation_workers(
+    workers: AnyWorkers, *, episodes: int = 10, num_workers: int = 1, num_envs: int | None = None, place: Place = ANYWHERE
+) -> AnyWorkers:
+    """Workers of their own for whole episodes without exploring, with the policies of others. They get weights by
+    ``UpdateWeights(workers, evaluators)``."""
+    check.whole("create_evaluation_workers", "episodes", episodes, least=1)
+    envs = min(workers.spec.num_envs, episodes) if num_envs is None else num_envs
+    spec = replace(workers.spec, num_envs=envs, explore=False, episodes=episodes)
+    return AnyWorkers(spec, num_workers, f"{workers.name}.evaluation", place=place, spec=spec)
+
+
+class ParallelRollouts(ParIter[T]):
+    """A parallel stream of fragments, one shard per worker.
+
+    Law: an item is made with the weights that the worker has when it is asked for it.
+    """
+
+    __slots__ = ()
+
+    @overload
+    def __init__(self: ParallelRollouts[Rollout], workers: Workers[Any, Any]) -> None: ...  # Any: whatever its loss
+    @overload
+    def __init__(self: ParallelRollouts[MultiBatch[Sampled, P]], workers: MultiWorkers[P]) -> None: ...
+    def __init__(self, workers: AnyWorkers) -> None:
+        check.instance("ParallelRollouts", "workers", workers, AnyWorkers, "what create_rollout_workers returns")
+        pull = MultiWorker.sample if isinstance(workers, MultiWorkers) else SingleWorker.sample
+        super().__init__(nodes.FromActors(workers, pull, title="ParallelRollouts"))
+
+
+class ParallelEvaluations(ParIter[Episodes]):
+    """A parallel stream of evaluations: each item has the statistics of some whole episodes without exploring.
+
+    Law: as ``ParallelRollouts``; an evaluation begins with fresh episodes.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, workers: AnyWorkers) -> None:
+        check.instance("ParallelEvaluations", "workers", workers, AnyWorkers, "what create_evaluation_workers returns")
+        super().__init__(nodes.FromActors(workers, RolloutWorker.evaluate, title="ParallelEvaluations"))
+
+
+@dataclass(frozen=True)
+class OfPolicy(Stateless[MultiBatch[str, str], Batch[str]]):
+    """The experience of one policy."""
+
+    policy: str
+
+    def apply(self, item: MultiBatch[str, str], /) -> Batch[str]:
+        return item[self.policy]
+
+
+class Select(Iter[Batch[K], Ci]):
+    """The experience of one policy out of that of several. Fragments in which it did nothing are left out.
+
+    Law: as ``map`` then ``filter``.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, stream: Iter[MultiBatch[K, P], Ci], *, policy: P) -> None:
+        check.instance("Select", "stream", stream, Iter, "a driver stream (gather a parallel one first)")
+        chosen = nodes.ForEach(stream.node, OfPolicy(policy), shown_as=f"Select({policy})")
+        super().__init__(nodes.Filter(chosen, has_rows))
+
+
+def has_rows(batch: Batch[str]) -> bool:
+    """True if there is anything in it."""
+    return len(batch) > 0
+
+
+def create_learner(
+    workers: AnyWorkers, *, policy: str = "default", name: str = "learner", place: Place = ANYWHERE
+) -> Actor[Learner]:
+    """Describe a learner that trains beside sampling, in an actor of its own, for ``call`` and ``hand_off``.
+
+    Law: describing creates nothing.
+    """
+    check.one_of("create_learner", "policy", policy, tuple(workers.spec.losses))
+    return Actor(LearnerSpec(workers.spec, policy), 1, name, place=place)

@@ -1,0 +1,63 @@
+"""Batches for property tests: rollouts with pieces of all lengths, episodes that terminate, are truncated, or are cut off."""
+
+from __future__ import annotations
+
+from typing import Literal, cast
+
+import numpy as np
+from hypothesis import strategies as st
+
+from tflow.rl.arrays import Array
+from tflow.rl.batch import Batch, Rollout
+from tflow.rl.episodes import Episodes
+
+End = Literal["terminated", "truncated", "cut"]
+ENDS: tuple[End, ...] = ("terminated", "truncated", "cut")
+
+
+@st.composite
+def rollouts(
+    draw: st.DrawFn, *, min_pieces: int = 0, max_pieces: int = 5, longest: int = 6, dict_obs: bool | None = None
+) -> Rollout:
+    """A rollout. Every observation is a number of its own, so that a test can tell rows apart and check what follows which.
+
+    Pieces of one env follow each other as they do in a fragment: after a piece that was cut off comes another env. With
+    ``dict_obs`` observations are dictionaries; None draws whether they are.
+    """
+    lengths = draw(st.lists(st.integers(1, longest), min_size=min_pieces, max_size=max_pieces))
+    ends = [draw(st.sampled_from(ENDS)) for _ in lengths]
+    rows = sum(lengths)
+    numbers = np.arange(rows + len(lengths), dtype=np.float32)
+    last = np.cumsum(lengths, dtype=np.int64) - 1 if lengths else np.empty(0, np.int64)
+    finals = last + np.arange(1, len(lengths) + 1)  # each piece is followed by its final observation
+    inside = np.setdiff1d(np.arange(len(numbers)), finals)
+    small = st.integers(-3, 3)
+    first = [draw(st.integers(0, 3)) for _ in lengths]
+    columns: dict[str, Array] = {
+        "actions": np.array([draw(st.integers(0, 1)) for _ in range(rows)], np.int64),
+        "rewards": np.array([draw(small) for _ in range(rows)], np.float32),
+        "terminated": _marks(rows, last, [end == "terminated" for end in ends]),
+        "truncated": _marks(rows, last, [end == "truncated" for end in ends]),
+        "t": np.concatenate(
+            [np.empty(0, np.int32), *(start + np.arange(n, dtype=np.int32) for start, n in zip(first, lengths, strict=True))]
+        ),
+        "logp": -np.ones(rows, np.float32),
+        "values": np.array([draw(small) for _ in range(rows)], np.float32),
+    }
+    following: dict[str, Array] = {"values": np.array([draw(small) for _ in lengths], np.float32)}
+    if draw(st.booleans()) if dict_obs is None else dict_obs:
+        columns |= {"obs/here": numbers[inside], "obs/there": np.stack([-numbers[inside]] * 2, axis=1)}
+        following |= {"obs/here": numbers[finals], "obs/there": np.stack([-numbers[finals]] * 2, axis=1)}
+    else:
+        columns["obs"] = numbers[inside][:, None]
+        following["obs"] = numbers[finals][:, None]
+    over = sum(end != "cut" for end in ends)
+    summary = draw(st.sampled_from([None, Episodes(over, (1.0,) * over, (2,) * over)]))
+    batch: Batch[str] = Batch(columns, ends=last, finals=following, env_steps=rows, summary=summary)
+    return cast("Rollout", batch)
+
+
+def _marks(rows: int, last: Array, marked: list[bool]) -> Array:
+    column = np.zeros(rows, dtype=bool)
+    column[last[np.array(marked, dtype=bool)]] = True
+    return column
