@@ -34,6 +34,7 @@ CREATION = {
     "from_actors": "O `from_actors`",
     "create_actors": "P `create_rollout_workers`, in general",
     "create_actor": "O learner thread",
+    "create_resident": "O local worker",
 }
 DRIVER = {
     "map": "O `LocalIterator.for_each` of a function",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import subprocess
 import sys
@@ -33,7 +34,7 @@ from tests.rl.toy_envs import (
 )
 from tflow.errors import PlanError
 from tflow.rl.arrays import Array
-from tflow.rl.env_spec import EnvSpec
+from tflow.rl.env_spec import EnvSpec, Vectorizer
 from tflow.rl.envs import MOST_RESTARTS, EnvError, Envs, LoopEnvs, VectorEnvs
 from tflow.rl.spaces import ActionLayout, Layout, Mismatch
 
@@ -109,6 +110,17 @@ def test_processes_give_what_stepping_by_hand_gives(wrapped: bool) -> None:
         envs.close()
 
 
+@pytest.mark.parametrize("vectorizer", ["loop", "processes"])
+def test_envs_may_write_over_their_observations(vectorizer: Vectorizer) -> None:
+    """Some give the same array each time, also when they are reset."""
+    envs = EnvSpec(PlannedEnv, kwargs={"plans": PLANS, "one_array": True}, vectorizer=vectorizer).make(2)
+    actions = [[0, 1, 2, 0, 1, 2, 0], [2, 2, 1, 0, 0, 1, 1]]
+    try:
+        assert collected(envs, 1, actions) == [by_hand(PlannedEnv(PLANS), 1 + at, actions[at]) for at in range(2)]
+    finally:
+        envs.close()
+
+
 class TransformVector(gymnasium.vector.VectorWrapper[Any, Any, Any, Any, Any]):  # Any: a generic class
     """A wrapper of vector envs that changes nothing."""
 
@@ -167,6 +179,33 @@ def test_choices_count_from_zero_whatever_the_env_counts_from() -> None:
     layout = ActionLayout(spaces.Discrete(3, start=-1))
     assert layout.space == spaces.Discrete(3)
     assert layout.given(np.asarray([0, 2]), 2).tolist() == [-1, 1]
+
+
+def test_vector_envs_get_actions_as_their_space_has_them() -> None:
+    taken: list[int] = []
+
+    class FromFive(PlannedEnv):
+        def __init__(self) -> None:
+            super().__init__(PLANS)
+            self.action_space = spaces.Discrete(3, start=5)
+
+        def step(self, action: Any) -> Any:  # Any: gymnasium's
+            taken.append(int(action))
+            return super().step(0)
+
+    shifted = vector(lambda _: SyncVectorEnv([FromFive] * 2), 2)
+    shifted.reset(0)
+    shifted.step(np.asarray([0, 2]))
+    shifted.step(np.asarray([1, 0], np.int8))
+    assert taken == [5, 7, 6, 5]
+    plain_envs = arrays(NEXT)(PLANS, 2, "box", False)
+    plain_envs.reset(0)
+    with pytest.raises(
+        EnvError, match=r"planned: actions have shape \(3,\); 2 envs with the action space Discrete\(3\) take \(2,\)"
+    ):
+        plain_envs.step(np.zeros(3, np.int64))
+    with pytest.raises(EnvError, match=r"planned: actions have type float64; .* takes whole numbers"):
+        plain_envs.step(np.zeros(2))
 
 
 def test_an_env_that_clips_its_actions_in_place_does_not_change_the_policy_s() -> None:
@@ -449,6 +488,24 @@ def test_a_process_that_fails_is_named_and_the_others_end() -> None:
     assert not any(process.is_alive() for process in workers.processes)
 
 
+def test_a_process_that_dies_is_an_error_and_the_others_end() -> None:
+    class Dies(PlannedEnv):
+        def step(self, action: Any) -> Any:  # Any: gymnasium's
+            if self.number == 1:
+                os._exit(3)
+            return super().step(action)
+
+    envs = EnvSpec(Dies, kwargs={"plans": PLANS}, vectorizer="processes").make(2)
+    assert isinstance(envs, VectorEnvs)
+    envs.reset(0)
+    with pytest.raises(EnvError, match="Dies: step raised ChildProcessError: a process has died"):
+        envs.step(np.zeros(2, np.int64))
+    envs.close()
+    workers = envs._env.unwrapped
+    assert isinstance(workers, AsyncVectorEnv)
+    assert not any(process.is_alive() for process in workers.processes)
+
+
 def test_copies_need_the_same_spaces() -> None:
     made: list[int] = []
     closed: list[int] = []
@@ -600,8 +657,8 @@ def test_a_spec_loads_nothing_heavy() -> None:
 
 
 @pytest.mark.parametrize("vectorizer", ["native", "loop"])
-def test_cartpole_obeys_its_physics_in_every_adapter(vectorizer: str) -> None:
-    envs = EnvSpec("CartPole-v1", vectorizer=vectorizer).make(4)  # type: ignore[arg-type]  # a parameter of the test
+def test_cartpole_obeys_its_physics_in_every_adapter(vectorizer: Vectorizer) -> None:
+    envs = EnvSpec("CartPole-v1", vectorizer=vectorizer).make(4)
     single: Any = gymnasium.make("CartPole-v1").unwrapped  # Any: its state is set from outside
     actions = np.random.default_rng(0).integers(0, 2, (120, 4))
     obs = array(envs.reset(3)[0])
@@ -682,7 +739,7 @@ def test_envs_by_id_are_checked_by_us_and_not_by_gymnasium_s_warnings() -> None:
             obs, info = super().reset(**options)
             return obs.astype(np.float64), info
 
-    gymnasium.register("tests/Double-v0", lambda: Double(PLANS))
+    gymnasium.register("tests/Double-v0", lambda **_: Double(PLANS))
     try:
         assert array(EnvSpec("tests/Double-v0").make(1).reset(2)[0]).tolist() == [[2, 0, 0, -1]]
     finally:

@@ -192,10 +192,13 @@ class NoWaiting(np.random.Generator):
         return np.zeros(size)
 
 
-def test_a_masked_action_is_not_drawn_even_if_its_wait_is_zero() -> None:
+def test_a_masked_action_is_not_drawn_even_if_its_wait_is_zero(monkeypatch: pytest.MonkeyPatch) -> None:
     masks = np.array([[False, True], [True, False]])
-    actions, _ = head_for(spaces.Discrete(2)).sample_numpy(np.zeros((2, 2), np.float32), NoWaiting(np.random.PCG64(0)), masks)
+    head = head_for(spaces.Discrete(2))
+    actions, _ = head.sample_numpy(np.zeros((2, 2), np.float32), NoWaiting(np.random.PCG64(0)), masks)
     assert actions.tolist() == [1, 0]
+    monkeypatch.setattr(Tensor, "exponential_", lambda waits, generator: waits.zero_())
+    assert head.sample(head.masked(torch.zeros(2, 2), torch.tensor(masks))).tolist() == [1, 0]
 
 
 def test_masks_that_do_not_fit_are_refused() -> None:
@@ -303,12 +306,15 @@ def test_frequencies_match_probabilities(masked: bool) -> None:
 
 
 def test_normal_and_binary_draws_have_the_right_moments() -> None:
-    rng, rows = np.random.default_rng(0), 100_000
-    gaussian, _ = head_for(BOX).sample_numpy(np.tile(f32([1, -2, 0, 0, -1, 0.5]), (rows, 1)), rng)
-    np.testing.assert_allclose(gaussian.mean(axis=0), [1, -2, 0], atol=0.02)
-    np.testing.assert_allclose(gaussian.std(axis=0), np.exp([0, -1, 0.5]), rtol=0.01)
-    binary, _ = head_for(SPACES["multi_binary"]).sample_numpy(np.tile(f32([0, 2, -1]), (rows, 1)), rng)
-    np.testing.assert_allclose(binary.mean(axis=0), 1 / (1 + np.exp([0, -2, 1])), atol=0.01)
+    normal, binary = np.tile(f32([1, -2, 0, 0, -1, 0.5]), (100_000, 1)), np.tile(f32([0, 2, -1]), (100_000, 1))
+    rng, generator = np.random.default_rng(0), torch.Generator().manual_seed(0)
+    head = head_for(BOX)
+    for drawn in (head.sample_numpy(normal, rng)[0], head.sample(torch.tensor(normal), generator).numpy()):
+        np.testing.assert_allclose(drawn.mean(axis=0), [1, -2, 0], atol=0.02)
+        np.testing.assert_allclose(drawn.std(axis=0), np.exp([0, -1, 0.5]), rtol=0.01)
+    head = head_for(SPACES["multi_binary"])
+    for drawn in (head.sample_numpy(binary, rng)[0], head.sample(torch.tensor(binary), generator).numpy()):
+        np.testing.assert_allclose(drawn.mean(axis=0), 1 / (1 + np.exp([0, -2, 1])), atol=0.01)
 
 
 HEADS: dict[str, Head] = {name: head_for(space) for name, space in SPACES.items()} | {
@@ -401,10 +407,10 @@ def test_actions_reach_the_bounds_they_should() -> None:
     assert clipped.tolist() == [[-1] * 3, [1] * 3, [0] * 3, [-2, 3, 0.5]]
     for head in (head_for(BOX, rescale=True), head_for(BOX, squash=True)):
         np.testing.assert_allclose(head.to_env(ends), f32([[-2] * 3, [3] * 3, [0.5] * 3, [-2, 3, 1.75]]))
-    assert head_for(spaces.Box(-128, 127, (1,), np.int8), rescale=True).to_env(f32([[-1], [1], [0.006]])).ravel().tolist() == [
+    assert head_for(spaces.Box(-128, 127, (1,), np.int8), rescale=True).to_env(f32([[-1], [1], [0.0095]])).ravel().tolist() == [
         -128,
         127,
-        0,
+        1,
     ]
     assert head_for(SPACES["discrete"]).to_env(np.array([0, 3])).tolist() == [-1, 2]
 

@@ -48,12 +48,13 @@ def played_by_hand(
                     open_turns[agent] = unmasked(obs), action
                 env.step(action)
             continue
-        obs, _ = env.reset(seed=start)
+        obs = {agent: value.tolist() for agent, value in env.reset(seed=start)[0].items()}
         while env.agents:
-            actions = {agent: choose(obs[agent].tolist()) for agent in env.agents}
-            after, rewards, over, cut, _ = env.step(actions)
+            actions = {agent: choose(obs[agent]) for agent in env.agents}
+            values, rewards, over, cut, _ = env.step(actions)
+            after = {agent: value.tolist() for agent, value in values.items()}
             for agent, action in actions.items():
-                found[agent].append((obs[agent].tolist(), action, rewards[agent], over[agent], cut[agent], after[agent].tolist()))
+                found[agent].append((obs[agent], action, rewards[agent], over[agent], cut[agent], after[agent]))
             obs = after
     return found
 
@@ -175,6 +176,14 @@ def test_a_game_by_hand() -> None:
         "agent_1": [[9, 0, 2, 1]],
     }
     assert array(step.turns["agent_0"].obs).tolist() == [[9, 1, 0, 0]], "the next episode has begun"
+
+
+def test_last_observations_are_in_the_order_of_the_slots_however_the_env_says_goodbye() -> None:
+    envs = MultiEnvs(lambda: InTurnEnv((0, 1), (Life(0, 2), Life(0, 2))), 2, name="game", policy_of=lambda _: "both")
+    envs.reset(5)
+    envs.step({"both": np.zeros(2, np.int64)})
+    step = envs.step({"both": np.zeros(2, np.int64)})
+    assert array(step.final_obs["both"]).tolist() == [[5, 0, 2, 0], [5, 0, 2, 1], [6, 0, 2, 0], [6, 0, 2, 1]]
 
 
 @pytest.mark.parametrize("kind", ["infos", "beside the observation"])

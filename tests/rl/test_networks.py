@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import pickle
 from collections.abc import Callable, Iterator
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -21,6 +21,7 @@ from tflow.rl.heads import head_for
 from tflow.rl.models import (
     LSTM,
     MLP,
+    Encoder,
     ImpalaCNN,
     Members,
     Model,
@@ -487,14 +488,38 @@ def test_your_own_module_plugs_in() -> None:
     assert (encoder.norm.running_mean == 0).all(), "trying it out has taught it nothing"
     assert build_encoder(lambda space: Own(space), VECTOR).features == 6
     assert build_encoder(LSTM(5, Own), VECTOR).features == 5
+    assert build_encoder(OwnModel(), VECTOR).features == 6
+    assert build_encoder(OwnModel(LSTM(3).build), VECTOR).features == 3
     assert build_encoder(Members({"arm/position": Own}), MIXED).features == 64
     net = ActorCriticNet(encoder, 2)
     assert sum(parameter.numel() for parameter in net.parameters()) == 30 + 12 + 14 + 7
     assert build_encoder(lambda space: Own(spaces.Box(-1, 1, (1,))), spaces.Box(-1, 1, (1,), np.float32)).features == 6
 
 
+def test_modules_are_tried_out_with_observations_that_exist() -> None:
+    first = zero_observations(
+        spaces.Dict({"a": spaces.Discrete(4, start=3), "b": spaces.MultiDiscrete([2, 3], start=[-5, 7])}), 2
+    )
+    assert isinstance(first, dict)
+    assert {name: part.tolist() for name, part in first.items()} == {"a": [3, 3], "b": [[-5, 7], [-5, 7]]}
+    picture = zero_observations(spaces.Box(0, 255, (2, 2, 3), np.uint8), 1)
+    assert isinstance(picture, Tensor)
+    assert (picture.dtype, picture.shape) == (torch.uint8, (1, 2, 2, 3))
+
+
 def own(**wrong: Any) -> ModelLike:  # Any: what makes it wrong
     return lambda space: Own(space, **wrong)
+
+
+@dataclass(frozen=True)
+class OwnModel:
+    """A user's description."""
+
+    make: Any = Own  # Any: a module class, or a function that makes a wrong one
+
+    def build(self, observation_space: AnySpace, /) -> Encoder:
+        made: Encoder = self.make(observation_space)
+        return made
 
 
 CAMERA = spaces.Box(0, 255, (3, 35, 90), np.uint8)
@@ -512,7 +537,9 @@ NO_CAMERA = spaces.Dict({"a": VECTOR})
         (own(shape=lambda made: made[:1]), VECTOR, r"2 observations.*\(2, 6\).*made a tensor of shape \(1, 6\)"),
         (own(shape=lambda made: (made, None)), VECTOR, r"it made a tuple"),
         (Own, spaces.Box(-1, 1, (3,), np.float64), r"Own fails on one observation of zeros from Box.*RuntimeError"),
-        (lambda space: 3, VECTOR, "the function must return a torch module, got 3"),
+        (lambda space: 3, VECTOR, r"expected a torch module for Box.*, got 3"),
+        (OwnModel(own(features=7)), VECTOR, r"Own must turn one observation into"),
+        (MLP, VECTOR, r"got the class MLP; pass a value of it, MLP\(\.\.\.\)"),
         ("cnn", VECTOR, """expected "auto", a model such as MLP.*got 'cnn'"""),
         (nn.Linear(4, 4), VECTOR, r"got the module Linear itself\. Pass a function"),
         (NatureCNN(), VECTOR, r"NatureCNN: needs pictures, a Box with 2 or 3 axes, got Box.*Use MLP"),

@@ -69,8 +69,9 @@ def paid(number: int, episode: int, step: int, action: int) -> float:
 class PlannedEnv(gymnasium.Env[Any, Any]):  # Any: observations of several kinds
     """A single env that follows a plan."""
 
-    def __init__(self, plans: tuple[Plan, ...], kind: str = "box", masks: bool = False) -> None:
+    def __init__(self, plans: tuple[Plan, ...], kind: str = "box", masks: bool = False, one_array: bool = False) -> None:
         self.plans, self.kind, self.masks = plans, kind, masks
+        self.one_array = np.zeros(4, np.float32) if one_array else None  # some envs always give the same array
         self.observation_space = SPACES[kind]
         self.action_space = spaces.Discrete(ACTIONS)
         self.number, self.episode, self.at = 0, -1, 0
@@ -78,13 +79,20 @@ class PlannedEnv(gymnasium.Env[Any, Any]):  # Any: observations of several kinds
     def info(self) -> dict[str, Any]:  # Any: infos hold anything
         return {"action_mask": allowed(self.episode, self.at)} if self.masks else {}
 
+    def look(self, action: int) -> Any:  # Any: observations of several kinds
+        obs = seen(self.kind, self.number, self.episode, self.at, action)
+        if self.one_array is None:
+            return obs
+        self.one_array[:] = obs
+        return self.one_array
+
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:  # Any: gymnasium's
         if seed is not None:
             self.number, self.episode = seed % 1000, -1  # a copy that was made anew has a large seed
         self.episode, self.at = self.episode + 1, 0
-        return seen(self.kind, self.number, self.episode, 0, -1), self.info()
+        return self.look(-1), self.info()
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:  # Any: gymnasium's
         plan = self.plans[self.number % len(self.plans)]
@@ -92,7 +100,7 @@ class PlannedEnv(gymnasium.Env[Any, Any]):  # Any: observations of several kinds
         self.at += 1
         last = self.at >= length
         reward = paid(self.number, self.episode, self.at, int(action))
-        obs = seen(self.kind, self.number, self.episode, self.at, int(action))
+        obs = self.look(int(action))
         return obs, reward, last and end != "truncated", last and end != "terminated", self.info()
 
 
@@ -179,9 +187,10 @@ def by_hand(env: gymnasium.Env[Any, Any], seed: int, actions: list[int]) -> list
     obs, info = env.reset(seed=seed)
     found = []
     for action in actions:
+        before = plain(obs)
         after, reward, terminated, truncated, next_info = env.step(action)
         mask = info["action_mask"].astype(bool).tolist() if "action_mask" in info else None
-        found.append(Transition(plain(obs), action, float(reward), terminated, truncated, plain(after), mask))
+        found.append(Transition(before, action, float(reward), terminated, truncated, plain(after), mask))
         obs, info = env.reset() if terminated or truncated else (after, next_info)
     return found
 
@@ -255,6 +264,7 @@ class TogetherEnv(ParallelEnv):  # type: ignore[misc]  # PettingZoo has no types
 
     def __init__(self, lives: tuple[Life, ...], masks: bool = False) -> None:
         self.lives, self.masks = lives, masks
+        self.shown = np.zeros((len(lives), 4), np.float32)  # always the same arrays: nobody may keep them
         self.possible_agents = [f"agent_{number}" for number in range(len(lives))]
         self.agents: list[str] = []
         self.seed, self.episode, self.at = 0, -1, 0
@@ -266,7 +276,10 @@ class TogetherEnv(ParallelEnv):  # type: ignore[misc]  # PettingZoo has no types
         return spaces.Discrete(ACTIONS)
 
     def look(self, agent: str) -> Array:
-        return np.asarray([self.seed, self.episode, self.at, self.possible_agents.index(agent)], np.float32)
+        number = self.possible_agents.index(agent)
+        self.shown[number] = [self.seed, self.episode, self.at, number]
+        row: Array = self.shown[number]
+        return row
 
     def info(self) -> dict[str, Any]:  # Any: infos hold anything
         return {"action_mask": allowed(self.episode, self.at)} if self.masks else {}
@@ -317,6 +330,7 @@ class InTurnEnv(AECEnv):  # type: ignore[misc]  # PettingZoo has no types
     def __init__(self, order: tuple[int, ...], lives: tuple[Life, ...], mask_in_obs: bool = False) -> None:
         super().__init__()
         self.order, self.lives, self.mask_in_obs = order, lives, mask_in_obs
+        self.shown = np.zeros((len(lives), 4), np.float32)  # always the same arrays: nobody may keep them
         self.possible_agents = [f"agent_{number}" for number in range(len(lives))]
         self.agents: list[str] = []
         self.seed, self.episode, self.at = 0, -1, 0
@@ -330,7 +344,9 @@ class InTurnEnv(AECEnv):  # type: ignore[misc]  # PettingZoo has no types
         return spaces.Discrete(ACTIONS)
 
     def observe(self, agent: str) -> Any:  # Any: with or without a mask
-        obs = np.asarray([self.seed, self.episode, self.at, self.possible_agents.index(agent)], np.float32)
+        number = self.possible_agents.index(agent)
+        self.shown[number] = [self.seed, self.episode, self.at, number]
+        obs = self.shown[number]
         return {"observation": obs, "action_mask": allowed(self.episode, self.at)} if self.mask_in_obs else obs
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:  # Any: PettingZoo's
@@ -341,7 +357,7 @@ class InTurnEnv(AECEnv):  # type: ignore[misc]  # PettingZoo has no types
         self._cumulative_rewards = dict.fromkeys(self.agents, 0.0)
         self.terminations, self.truncations = dict.fromkeys(self.agents, False), dict.fromkeys(self.agents, False)
         self.infos: dict[str, dict[str, Any]] = {agent: {} for agent in self.agents}  # Any: PettingZoo's
-        self._skip_agent_selection = None
+        self._skip_agent_selection: str | None = None
         self.select()
 
     def select(self) -> None:

@@ -179,7 +179,7 @@ class Batch(Frozen, Generic[Kc]):
 
     def take(self, rows: Array) -> Self:
         """Some rows in any order, each a piece of its own: they have no successors any more."""
-        columns = {name: column[rows] for name, column in self.columns.items()}
+        columns = {name: column.take(rows, axis=0) for name, column in self.columns.items()}
         return self._like(columns, np.arange(len(rows), dtype=np.int64), NOTHING, 0, None)
 
     def minibatches(self, size: int, rng: np.random.Generator) -> Iterator[Self]:
@@ -288,7 +288,7 @@ class Batch(Frozen, Generic[Kc]):
         last = np.minimum(first + length - 1, self.ends[piece])
         finals = {"state": self.columns["state"][first]} if "state" in self.columns else {}
         for name in self.finals:
-            if name in self.columns:
+            if name in self.columns and name != "state":
                 finals[name] = self.successors(name)[name][last]
         ends = np.arange(1, len(piece) + 1, dtype=np.int64) * length - 1
         return cast("Batch[K | Literal['mask', 'burn_in']]", self._like(columns, ends, finals, self.env_steps, self.summary))

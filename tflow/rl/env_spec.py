@@ -11,6 +11,7 @@ import inspect
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
@@ -137,6 +138,11 @@ class EnvSpec:
         if isinstance(self.env, type) and gymnasium is not None and issubclass(self.env, gymnasium.vector.VectorEnv):
             return True
         return _takes(self.env, "num_envs")
+
+    def computes_beside(self) -> bool:
+        """True if a step is computed in threads or processes of the vector env's own, so that a policy can act meanwhile."""
+        how = self._chosen()
+        return not self.vector_wrappers and (how == "processes" or (how == "native" and self._atari))
 
     # ------------------------------------------------------------------- making
 
@@ -281,10 +287,19 @@ class EnvSpec:
         return SyncVectorEnv([self._single] * num, autoreset_mode=AutoresetMode.NEXT_STEP)
 
     def _in_processes(self, num: int, _: int | None) -> AnyVectorEnv:
+        from gymnasium import Wrapper
         from gymnasium.vector import AsyncVectorEnv, AutoresetMode
 
+        class KeepsTheLast(Wrapper[Any, Any, Any, Any]):  # Any: it changes no types
+            """gymnasium sends the last observation after the reset, when an env with one array has written over it."""
+
+            def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:  # Any: gymnasium's
+                obs, reward, over, cut, info = self.env.step(action)
+                return deepcopy(obs) if over or cut else obs, reward, over, cut, info
+
         mode = AutoresetMode.NEXT_STEP if self.vector_wrappers else AutoresetMode.SAME_STEP
-        return AsyncVectorEnv([self._single] * num, copy=bool(self.vector_wrappers), autoreset_mode=mode)
+        makers = [lambda: KeepsTheLast(self._single())] * num
+        return AsyncVectorEnv(makers, copy=bool(self.vector_wrappers), autoreset_mode=mode)
 
     def _multi(self) -> object:
         maker = self._multi_maker(self.env) if isinstance(self.env, str) else self.env

@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple, NoReturn
 
 import numpy as np
 from gymnasium import Env
+from gymnasium.spaces import Discrete
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, VectorEnv
 
 from tflow.errors import MissingExtra, PlanError
@@ -60,6 +61,8 @@ class Envs(ABC):
     name: str
     observation_space: AnySpace
     """That of a single env."""
+    _begun: Array
+    """The actions of a step that was begun."""
     action_space: AnySpace
     """That of a single env, with choices counted from 0: this is what ``step`` takes, whatever the env itself counts from."""
     faults: Faults
@@ -72,6 +75,14 @@ class Envs(ABC):
     def step(self, actions: Array) -> Step:
         """Act in every env: one row of actions per env."""
 
+    def begin(self, actions: Array) -> None:
+        """Set a step going. Envs that compute in threads or processes of their own do so until ``finish``."""
+        self._begun = actions
+
+    def finish(self) -> Step:
+        """What came of the step that was begun."""
+        return self.step(self._begun)
+
     @abstractmethod
     def close(self) -> None:
         """Let go of everything."""
@@ -82,7 +93,7 @@ class Faults:
 
     def __init__(self, name: str, on_error: OnError) -> None:
         self.name, self.restarts, self._wanted = name, 0, on_error == "restart"
-        self._tries: dict[int | None, int] = {}  # since the last finished step
+        self._tries: dict[int, int] = {}  # since the last finished step
 
     def sentence(self, error: BaseException, call: str, index: int | None = None) -> EnvError:
         """The error as a sentence that names the env."""
@@ -91,7 +102,7 @@ class Faults:
         if isinstance(error, Mismatch):
             return EnvError(str(error), self.name, error.rows[0] if index is None and error.rows else index, error.field)
         hint = "" if call == "make" else " Mend the env, or go on with EnvSpec(..., vectorizer='loop', on_error='restart')."
-        text = str(error).rstrip(".")
+        text = str(error).rstrip(".") or "it said no more"
         problem = f"{call} raised {type(error).__name__}: {text}.{hint}"
         if isinstance(error, (TypeError, ValueError)) and "unpack" in text:
             what = "(obs, info)" if call == "reset" else "(obs, reward, terminated, truncated, info)"
@@ -105,7 +116,7 @@ class Faults:
         failure = error if isinstance(error, (PlanError, MissingExtra)) else self.sentence(error, call, index)
         raise failure from failure.__cause__
 
-    def allow(self, error: Exception, call: str, index: int | None) -> None:
+    def allow(self, error: Exception, call: str, index: int) -> None:
         """Raise, unless the env is to be made anew."""
         if not self._wanted:
             self.refuse(error, call, index)
@@ -116,7 +127,7 @@ class Faults:
             raise EnvError(problem, self.name, index, failure.field) from failure.__cause__
         self.restarts += 1
 
-    def finished(self, failed: Collection[int | None] = ()) -> None:
+    def finished(self, failed: Collection[int]) -> None:
         """All envs but these have finished a step."""
         if self._tries:
             self._tries = {index: tries for index, tries in self._tries.items() if index in failed}
@@ -163,11 +174,10 @@ class LoopEnvs(Envs):
         self._steps = [env.step for env in self._envs]
         self._obs = (self._layout.empty(num), self._layout.empty(num))
         self._writers = (self._layout.writer(self._obs[0]), self._layout.writer(self._obs[1]))
-        self._turn = 0
         self._finals = self._layout.empty(num)
         self._write_final = self._layout.writer(self._finals)
         self._masks: Array | None = None
-        self._masks_known = False
+        self._masks_known, self._turn = False, 0
 
     def reset(self, seed: int | None = None) -> tuple[Obs, Array | None]:
         self._seed, self._masks, self._masks_known, self._turn = seed, None, False, self._turn ^ 1
@@ -311,6 +321,9 @@ class VectorEnvs(Envs):
         self._layout, self._actions = self.faults.layouts(self.observation_space, self._env.single_action_space)
         self.action_space = self._actions.space
         self._mode = _autoreset_mode(self.name, self._env)
+        leaf, plain = self._layout.leaves[0], isinstance(self._env.single_action_space, Discrete) and not self._actions.shifted
+        self._usual = (self._actions.dtype if plain else None, leaf.dtype if self._layout.plain else None, (num, *leaf.shape))
+        self._send, self._recv = _halves(self._env)
         self._masked = False
         self._resetting: Array | None = None  # envs that ended in the last step and use this one to reset
 
@@ -319,6 +332,7 @@ class VectorEnvs(Envs):
             if self._seeded_when_made and seed is not None and seed != self._unused_seed:
                 self._env.close()
                 self._env = self._make(seed)
+                self._send, self._recv = _halves(self._env)
             self._unused_seed = None
             raw, infos = self._env.reset(seed=None if self._seeded_when_made else seed)
             obs = self._layout.batch(raw, self.num)
@@ -330,10 +344,23 @@ class VectorEnvs(Envs):
             self._fail(error, "reset")
 
     def step(self, actions: Array) -> Step:
-        given = self.faults.given(self._actions, actions, self.num)
+        self.begin(actions)
+        return self.finish()
+
+    def begin(self, actions: Array) -> None:
+        usual = actions.dtype is self._usual[0] and actions.shape == (self.num,)  # calls that do nothing cost time in every step
+        self._begun = actions if usual else self.faults.given(self._actions, actions, self.num)
+        if self._send is not None:
+            try:
+                self._send(self._begun)
+            except Exception as error:
+                self._fail(error, "step")
+
+    def finish(self) -> Step:
         try:
-            raw, rewards, terminated, truncated, infos = self._env.step(given)
-            obs = self._layout.batch(raw, self.num)
+            raw, rewards, terminated, truncated, infos = self._env.step(self._begun) if self._recv is None else self._recv()
+            usual = type(raw) is np.ndarray and raw.dtype is self._usual[1] and raw.shape == self._usual[2]
+            obs = raw if usual else self._layout.batch(raw, self.num)
             rewards = np.asarray(rewards, np.float32)
             terminated, truncated = np.asarray(terminated, np.bool_), np.asarray(truncated, np.bool_)
             if not rewards.shape == terminated.shape == truncated.shape == (self.num,):
@@ -342,10 +369,12 @@ class VectorEnvs(Envs):
             if problem := reward_problem(rewards) or self._layout.problem(obs):
                 raise problem
             done = terminated | truncated
-            masks = self._masks_of(infos, None if self._mode is AutoresetMode.SAME_STEP else done)
+            masks = None
+            if self._masked or "action_mask" in infos:
+                masks = self._masks_of(infos, None if self._mode is AutoresetMode.SAME_STEP else done)
             valid = None if self._resetting is None else ~self._resetting
             final_obs = self._resetting = None
-            if np.count_nonzero(done):
+            if b"\1" in done.tobytes():
                 final_obs, obs, masks = self._ended(obs, masks, infos, done)
         except Exception as error:
             self._fail(error, "step")
@@ -380,8 +409,9 @@ class VectorEnvs(Envs):
     def _fail(self, error: Exception, call: str) -> NoReturn:
         base, index = self._env.unwrapped, None
         if isinstance(base, AsyncVectorEnv) and not base.closed and not isinstance(error, Mismatch):
-            pipes: list[object] = list(base.parent_pipes)  # gymnasium takes out that of the process that raised
-            index = pipes.index(None) if None in pipes else None
+            index = next((place for place, pipe in enumerate(map(bool, base.parent_pipes)) if not pipe), None)  # None: it raised
+            if isinstance(error, (EOFError, OSError)):
+                error = ChildProcessError("a process has died")
             base.closed = True  # its own way to close would wait for processes that may be dead
             for process in base.processes:
                 process.terminate()
@@ -389,10 +419,20 @@ class VectorEnvs(Envs):
         self.faults.refuse(error, call, index)
 
 
+def _halves(env: AnyVectorEnv) -> tuple[Callable[[Array], object] | None, Callable[[], Any] | None]:  # Any: as step gives it
+    """A step in two halves, if the vector env computes beside us: ale-py in threads, gymnasium in processes."""
+    if env.unwrapped is not env:  # wrappers know of whole steps only
+        return None, None
+    for send, recv in (("send", "recv"), ("step_async", "step_wait")):
+        if hasattr(env, send) and hasattr(env, recv):
+            return getattr(env, send), getattr(env, recv)
+    return None, None
+
+
 def _autoreset_mode(name: str, env: AnyVectorEnv) -> AutoresetMode:
     # ale-py writes its mode into the metadata that all vector envs without their own share, so the attribute comes first.
-    own = getattr(env.unwrapped, "autoreset_mode", None)
-    mode = own or (None if env.unwrapped.metadata is VectorEnv.metadata else env.metadata.get("autoreset_mode"))
+    shared = env.unwrapped.metadata is VectorEnv.metadata
+    mode = getattr(env.unwrapped, "autoreset_mode", None if shared else env.metadata.get("autoreset_mode"))
     try:
         return AutoresetMode(mode)
     except ValueError:

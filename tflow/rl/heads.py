@@ -252,8 +252,7 @@ class Gaussian(Head):
         size = math.prod(space.shape)
         self.inputs, self.free, self.free_start = 2 * size, 0 if predict_std else size, log_std_start
         self._range, self._rescale, self._shape, self._dtype = log_std_range, rescale, space.shape, space.low.dtype
-        self._whole = np.issubdtype(self._dtype, np.integer)
-        self._low, self._high = (bound.astype(np.float64) if self._whole else bound for bound in (space.low, space.high))
+        self._low, self._high, self._whole = space.low, space.high, np.issubdtype(self._dtype, np.integer)
         self._half_range = 0.5 * self._high - 0.5 * self._low if rescale else np.zeros(())
         low, high = (-1.0, 1.0) if rescale else (self._low.ravel(), self._high.ravel())
         self.form = ActionForm(size=size, low=low, high=high)

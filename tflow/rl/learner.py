@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -201,7 +202,7 @@ class Learner:
         return {
             "weights": self.policy.flat.get(),
             "target": None if self.target is None else self.target.flat.get(),
-            "optimizer": self.optimizer.state_dict(),
+            "optimizer": copy.deepcopy(self.optimizer.state_dict()),  # it shares memory with the optimiser
             "rng": self.rng.bit_generator.state,
             "counts": [self.updates, self.trained, self.skipped_in_a_row, self.renewed_at],
         }
@@ -211,7 +212,7 @@ class Learner:
         self.policy.flat.set(state["weights"])
         if self.target is not None:
             self.target.flat.set(state["target"])
-        self.optimizer.load_state_dict(state["optimizer"])
+        self.optimizer.load_state_dict(copy.deepcopy(state["optimizer"]))
         self.rng.bit_generator.state = state["rng"]
         self.updates, self.trained, self.skipped_in_a_row, self.renewed_at = state["counts"]
         self._weights = None

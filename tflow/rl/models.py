@@ -183,6 +183,9 @@ class LSTM:
         return RecurrentEncoder(_feed_forward("LSTM", self.encoder, observation_space), self.size)
 
 
+OURS = (MLP, NatureCNN, SmallCNN, ImpalaCNN, Members, LSTM)
+
+
 def automatic(observation_space: AnySpace) -> Model:
     """What ``model="auto"`` means: a CNN for pictures, Members for dictionaries and tuples, an MLP for anything else."""
     if is_compound(observation_space):
@@ -198,7 +201,10 @@ def build_encoder(model: ModelLike, observation_space: AnySpace) -> Encoder | Re
         return automatic(observation_space).build(observation_space)
     if isinstance(model, type) or not isinstance(model, Model):
         return plugged_in(model, observation_space)
-    return model.build(observation_space)
+    from tflow.rl.networks import RecurrentEncoder
+
+    made = model.build(observation_space)
+    return made if isinstance(model, OURS) or isinstance(made, RecurrentEncoder) else tried_out(made, observation_space)
 
 
 def _feed_forward(where: str, model: ModelLike, space: AnySpace) -> Encoder:
@@ -266,9 +272,11 @@ def picture_size(space: AnySpace) -> tuple[int, int]:
 
 
 def plugged_in(make: object, space: AnySpace) -> Encoder:
-    """A user's own encoder, tried with one and with two observations of zeros."""
+    """A user's own encoder, made by a function or a module class."""
     from torch import nn
 
+    if isinstance(make, type) and issubclass(make, OURS):
+        raise PlanError(f"model: got the class {make.__name__}; pass a value of it, {make.__name__}(...).")
     if isinstance(make, nn.Module):
         raise PlanError(
             f"model: got the module {type(make).__name__} itself. Pass a function of the observation space that makes it: "
@@ -279,9 +287,15 @@ def plugged_in(make: object, space: AnySpace) -> Encoder:
             'model: expected "auto", a model such as MLP(), or a function of the observation space that returns a module, '
             f"got {make!r}."
         )
-    module = make(space)
+    return tried_out(make(space), space)
+
+
+def tried_out(module: object, space: AnySpace) -> Encoder:
+    """A user's own encoder, after a try with one and with two observations of zeros."""
+    from torch import nn
+
     if not isinstance(module, nn.Module):
-        raise PlanError(f"model: the function must return a torch module, got {module!r}.")
+        raise PlanError(f"model: expected a torch module for {space}, got {module!r}.")
     features = getattr(module, "features", None)
     if isinstance(features, bool) or not isinstance(features, int) or features < 1:
         raise PlanError(

@@ -22,6 +22,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -85,7 +86,8 @@ class Events:
 
     turns: dict[int, tuple[object, Infos]] = field(default_factory=dict)
     rewards: dict[int, object] = field(default_factory=dict)
-    ends: dict[int, tuple[object, bool, bool]] = field(default_factory=dict)  # last observation, terminated, truncated
+    ends: dict[int, tuple[object, bool, bool]] = field(default_factory=dict)
+    """Last observation, terminated, truncated. The observation is a copy: the env may write over its own when it is reset."""
     over: bool = False
     lost: bool = False
 
@@ -148,7 +150,7 @@ class Parallel(Copy):
                 raise Mismatch("agents", f"must all get a reward and flags for their end; {agent} acted and got none.")
             events.rewards[number] = rewards[agent]
             if over[agent] or cut[agent]:
-                events.ends[number] = obs.get(agent), bool(over[agent]), bool(cut[agent])
+                events.ends[number] = deepcopy(obs.get(agent)), bool(over[agent]), bool(cut[agent])
             elif agent not in self.env.agents:
                 raise Mismatch("agents", f"without {agent}, which was neither terminated nor truncated.")
         living = [agent for agent in self.env.agents if not (over.get(agent) or cut.get(agent))]
@@ -179,7 +181,7 @@ class TurnBased(Copy):
                 events.turns[number] = obs, info
                 return
             if agent in self.acted:
-                events.ends[number] = obs, bool(over), bool(cut)
+                events.ends[number] = deepcopy(obs), bool(over), bool(cut)
             self.env.step(None)
 
     def act(self, actions: dict[int, object]) -> Events:

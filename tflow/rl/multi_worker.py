@@ -183,8 +183,10 @@ class MultiWorker(RolloutWorker):
         self.turns: dict[str, Turn] | None = None
         self.seats: dict[str, Seats] = {}
         for name, group in self.envs.groups.items():
-            self.add_policy(name, group.observation_space, group.action_space, len(group.slots))
-            self.seats[name] = Seats(name, self.policies[name], self.explorers[name], group.slots, spec.fragment)
+            policy = self.add_policy(name, group.observation_space, group.action_space)
+            self.explorers[name] = self.explorer(policy, len(group.slots))
+            self.seats[name] = Seats(name, policy, self.explorers[name], group.slots, spec.fragment)
+            self.perturb(name, policy.flat.get())
         self.lengths = np.zeros(spec.num_envs, dtype=np.int64)
         self.returns = np.zeros(spec.num_envs)
 

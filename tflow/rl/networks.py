@@ -47,7 +47,7 @@ def dense(inputs: int, layers: MLP) -> tuple[nn.Sequential, int]:
 
 
 def _floats(obs: Tensor) -> Tensor:
-    return obs * (1 / 255) if obs.dtype == torch.uint8 else obs.to(torch.float32)
+    return obs.to(torch.float32).mul_(1 / 255) if obs.dtype == torch.uint8 else obs.to(torch.float32)  # `obs / 255` is slow
 
 
 # --------------------------------------------------------------------------- encoders

@@ -15,6 +15,7 @@ from tflow.rl.batch import Batch
 
 Following = Mapping[str, Array]
 """What follows the last row of each piece: the observation, and the state of a recurrent policy."""
+ALL = slice(None)
 At = int | Array
 """A step: of all slots the same, or one per slot."""
 
@@ -34,21 +35,22 @@ class Recorder:
         self.finals: list[tuple[Array, Following]] = []
         """Where pieces end, as places in the grid, and what follows there."""
 
-    def write(self, values: Mapping[str, Array], step: int) -> None:
-        """One row per slot, for some columns."""
+    def write(self, values: Mapping[str, Array], step: int, rows: slice = ALL) -> None:
+        """One row per slot, or for each of some slots in a row, for some columns."""
         for name, value in values.items():
-            column = self.columns.get(name)
-            if column is None:
-                column = self.columns[name] = np.zeros((self.slots, self.steps, *value.shape[1:]), dtype=value.dtype)
-            column[:, step] = value
+            self.column(name, value)[rows, step] = value
 
     def write_some(self, values: Mapping[str, Array], rows: Array, steps: Array) -> None:
         """Values for some slots, each at a step of its own."""
         for name, value in values.items():
-            column = self.columns.get(name)
-            if column is None:
-                column = self.columns[name] = np.zeros((self.slots, self.steps, *value.shape[1:]), dtype=value.dtype)
-            column[rows, steps] = value
+            self.column(name, value)[rows, steps] = value
+
+    def column(self, name: str, like: Array) -> Array:
+        """A column; made when it is first written to."""
+        found = self.columns.get(name)
+        if found is None:
+            found = self.columns[name] = np.zeros((self.slots, self.steps, *like.shape[1:]), dtype=like.dtype)
+        return found
 
     def leave_out(self, rows: Array, steps: At | slice) -> None:
         """These rows are no transitions."""

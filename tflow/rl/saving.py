@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tflow.rl.models import AnySpace
 
 FORMAT = 1
+CLASS = "class"
 Json = Any  # Any: what json.loads gives
 MODELS: dict[str, type] = {kind.__name__: kind for kind in (MLP, NatureCNN, SmallCNN, ImpalaCNN, Members, LSTM)}
 SPECS: dict[str, type] = {kind.__name__: kind for kind in (ActorCriticSpec, QSpec)}
@@ -100,7 +101,7 @@ def _described(value: object, known: dict[str, type]) -> Json:
         if part is None or (isinstance(part, dict) and None in part.values()):
             return None
         parts[each.name] = part
-    return {"kind": type(value).__name__, **parts}
+    return {CLASS: type(value).__name__, **parts}
 
 
 def _made(value: Json, known: dict[str, type]) -> Any:  # Any: one of the kinds in the table
@@ -109,15 +110,15 @@ def _made(value: Json, known: dict[str, type]) -> Any:  # Any: one of the kinds 
         return tuple(value)
     if not isinstance(value, dict):
         return value
-    if "kind" not in value:
+    if CLASS not in value:
         return {name: _made(member, known) for name, member in value.items()}
-    arguments = {name: _made(part, known) for name, part in value.items() if name != "kind"}
-    if value["kind"] not in known:
-        raise CheckpointError(f"The file speaks of a {value['kind']}, which this version does not know.")
+    arguments = {name: _made(part, known) for name, part in value.items() if name != CLASS}
+    if value[CLASS] not in known:
+        raise CheckpointError(f"The file speaks of a {value[CLASS]}, which this version does not know.")
     try:
-        return known[value["kind"]](**arguments)
+        return known[value[CLASS]](**arguments)
     except TypeError as error:
-        raise CheckpointError(f"The file describes a {value['kind']} that this version cannot make: {error}.") from None
+        raise CheckpointError(f"The file describes a {value[CLASS]} that this version cannot make: {error}.") from None
 
 
 # --------------------------------------------------------------------------- spaces as JSON
@@ -139,7 +140,7 @@ def space_to_json(space: AnySpace) -> Json:
         case spaces.MultiDiscrete():
             return {"kind": "MultiDiscrete", "nvec": space.nvec.tolist(), "start": space.start.tolist()}
         case spaces.MultiBinary():
-            return {"kind": "MultiBinary", "n": list(space.shape)}
+            return {"kind": "MultiBinary", "n": space.n if isinstance(space.n, int) else list(space.shape)}
         case spaces.Dict():
             return {"kind": "Dict", "spaces": {name: space_to_json(part) for name, part in space.spaces.items()}}
         case spaces.Tuple():
@@ -149,14 +150,12 @@ def space_to_json(space: AnySpace) -> Json:
 
 
 def _bound(values: np.ndarray[Any, np.dtype[Any]]) -> Json:  # Any: bounds have the dtype of their space
-    """One number if they are all the same, which those of pictures are. JSON has no infinity."""
-    shown = np.where(np.isinf(values), np.sign(values) * 1e308, values) if values.dtype.kind == "f" else values
-    return shown.flat[0].item() if values.size and (values == values.flat[0]).all() else shown.tolist()
+    """One number if they are all the same, which those of pictures are."""
+    return values.flat[0].item() if values.size and (values == values.flat[0]).all() else values.tolist()
 
 
 def _unbound(values: Json, shape: list[int], dtype: str) -> np.ndarray[Any, np.dtype[Any]]:  # Any: as above
-    full = np.broadcast_to(np.asarray(values, dtype=np.float64 if "float" in dtype else np.int64), shape)
-    return np.where(np.abs(full) >= 1e308, np.sign(full) * np.inf, full).astype(dtype) if "float" in dtype else full.astype(dtype)
+    return np.array(np.broadcast_to(np.asarray(values, dtype), shape))
 
 
 def space_from_json(value: Json) -> AnySpace:

@@ -19,7 +19,7 @@ from tflow.rl.threads import one_thread
 from tflow.types import Shard
 
 if TYPE_CHECKING:
-    from tflow.rl.envs import Envs, Step
+    from tflow.rl.envs import Envs
     from tflow.rl.learner import Learner
     from tflow.rl.models import AnySpace
     from tflow.rl.policy import Policy
@@ -65,18 +65,20 @@ class RolloutWorker(ABC):
         """About how many env steps all workers have made: what schedules go by."""
         return self.steps * self.shard.count
 
-    def add_policy(self, name: str, observation_space: AnySpace, action_space: AnySpace, slots: int) -> None:
-        """Make a policy, the same on all workers, and what it explores with."""
+    def add_policy(self, name: str, observation_space: AnySpace, action_space: AnySpace) -> Policy:
+        """Make a policy, the same on all workers."""
         spec = self.spec
         seed = seed_for(self.shard.session_seed, name)
         made = make_policy(spec.losses[name].policy(), spec.model_of(name), observation_space, action_space, seed=seed)
         self.policies[name] = made
+        return made
+
+    def explorer(self, policy: Policy, rows: int, lane: int = 0, lanes: int = 1) -> Explorer:
+        """What explores for some rows; all lanes of all workers have numbers of their own."""
+        if self.spec.exploration is None or not self.spec.explore:
+            return Explorer()
         index, count = self.shard.index, max(self.shard.count, self.shard.index + 1)
-        if spec.exploration is None or not spec.explore:
-            self.explorers[name] = Explorer()
-        else:
-            self.explorers[name] = spec.exploration.start(slots, made.head.form, shard_index=index, shard_count=count)
-        self.perturb(name, made.flat.get())
+        return self.spec.exploration.start(rows, policy.head.form, shard_index=index * lanes + lane, shard_count=count * lanes)
 
     def set_weights(self, weights: Weights) -> None:
         """Act with these from now on."""
@@ -111,60 +113,41 @@ class RolloutWorker(ABC):
         return Gradients(values, rows=len(batch), env_steps=batch.env_steps, policy=name, stats=stats, summary=batch.summary)
 
 
-class SingleWorker(RolloutWorker):
-    """All envs have one agent, and all agents one policy."""
+class Lane:
+    """Some of the envs of a worker, which step together. Of two lanes, one can act while the other one's envs compute."""
 
-    def __init__(self, spec: WorkerSpec, shard: Shard) -> None:
-        super().__init__(spec, shard)
-        (self.name,) = spec.losses
-        self.envs: Envs = spec.env.make(spec.num_envs)
-        self.obs: Obs | None = None
+    def __init__(self, worker: SingleWorker, envs: Envs, rows: slice, explorer: Explorer) -> None:
+        self.worker = worker
+        self.policy = worker.policy
+        self.envs = envs
+        self.rows = rows
+        """Which rows of the fragment are theirs."""
+        self.explorer = explorer
+        self.obs: Obs = np.empty(0)
         self.masks: Array | None = None
-        self.add_policy(self.name, self.envs.observation_space, self.envs.action_space, spec.num_envs)
-        self.policy = self.policies[self.name]
-        self.state = self.policy.initial_state(spec.num_envs)
-        self.lengths = np.zeros(spec.num_envs, dtype=np.int32)
-        self.returns = np.zeros(spec.num_envs)
-        self.began = np.zeros(spec.num_envs, dtype=np.int64)
+        self.state = self.policy.initial_state(envs.num)
+        self.lengths = np.zeros(envs.num, dtype=np.int32)
+        self.returns = np.zeros(envs.num)
+        self.began = np.zeros(envs.num, dtype=np.int64)
         """The step of this fragment with which the episode of each env begins."""
+        self.finished: list[tuple[float, int]] = []
+        self.lost = 0
 
-    def latest_obs(self, policy: str) -> Obs | None:
-        return self.obs
+    def reset(self, seed: int) -> None:
+        """Begin new episodes."""
+        self.obs, self.masks = self.envs.reset(seed + self.rows.start)
+        self.state = self.policy.initial_state(self.envs.num)
+        self.lengths[:] = 0
+        self.returns[:] = 0
 
-    def sample(self) -> Rollout:
-        with one_thread():
-            recorder = Recorder(self.spec.num_envs, self.spec.fragment)
-            finished: list[tuple[float, int]] = []
-            lost = 0
-            self.began[:] = 0
-            obs = self.start()
-            for step in range(self.spec.fragment):
-                obs, gone = self.advance(obs, recorder, step, finished)
-                lost += gone
-            last = self.spec.fragment - 1
-            cut = np.flatnonzero(recorder.valid[:, last] & ~recorder.closed[:, last])
-            recorder.end(cut, last, self.following(arrays.picked(obs, cut), cut))
-            rows = int(recorder.valid.sum())
-            self.steps += rows
-            summary = Episodes(len(finished), tuple(each for each, _ in finished), tuple(length for _, length in finished), lost)
-            batch = recorder.finish(env_steps=rows, policy=self.name, summary=summary, values=self.values)
-        return cast("Rollout", batch)
-
-    def start(self) -> Obs:
-        """The observations to act on, copied if the env may overwrite them."""
-        if self.obs is None:
-            self.obs, self.masks = self.envs.reset(seed_for(self.shard.seed))
-        return self.obs
-
-    def advance(self, obs: Obs, recorder: Recorder, step: int, finished: list[tuple[float, int]]) -> tuple[Obs, int]:
-        """One step of all envs: the next observations, and how many envs were lost."""
-        policy = self.policy
-        explorer = self.explorers[self.name]
-        acted = policy.rows(obs, self.rng, masks=self.masks, state=self.state, explore=self.spec.explore)
+    def act(self, recorder: Recorder, step: int, *, explore: bool) -> None:
+        """Choose actions, write down what they are chosen by, and set the envs going."""
+        worker, policy, obs, masks = self.worker, self.policy, self.obs, self.masks
+        acted = policy.rows(obs, worker.rng, masks=masks, state=self.state, explore=explore)
         actions, logp = acted.actions, acted.logp
-        tried = explorer.apply(actions, steps=self.all_steps, rng=self.rng, masks=self.masks)
+        tried = self.explorer.apply(actions, steps=worker.all_steps, rng=worker.rng, masks=masks) if explore else actions
         if tried is not actions:
-            logp = explorer.logp(tried, actions, steps=self.all_steps, masks=self.masks)
+            logp = self.explorer.logp(tried, actions, steps=worker.all_steps, masks=masks)
             actions = tried
         before = {
             **arrays.flat("obs", obs),
@@ -173,81 +156,142 @@ class SingleWorker(RolloutWorker):
             "values": acted.values,
             "t": self.lengths,
         }
-        if self.masks is not None:
-            before["masks"] = self.masks
-        if self.policy.recurrent:
+        if masks is not None:
+            before["masks"] = masks
+        if policy.recurrent:
             before["state"] = self.state
-        recorder.write(before, step)
+        recorder.write(before, step, self.rows)
         self.state = acted.state
-        taken = self.envs.step(policy.head.to_env(actions))
-        recorder.write({"rewards": taken.rewards, "terminated": taken.terminated, "truncated": taken.truncated}, step)
-        self.account(taken, recorder, step, finished)
-        self.obs, self.masks = taken.obs, taken.masks
-        return taken.obs, len(taken.lost)
+        self.envs.begin(policy.head.to_env(actions))
 
-    def account(self, taken: Step, recorder: Recorder, step: int, finished: list[tuple[float, int]]) -> None:
-        """Keep count of episodes, and tell the recorder which rows are none and where pieces end."""
+    def take(self, recorder: Recorder, step: int) -> None:
+        """Write down what came of it. Keep count of episodes, and tell the recorder which rows are none and where pieces end."""
+        taken = self.envs.finish()
+        after = {"rewards": taken.rewards, "terminated": taken.terminated, "truncated": taken.truncated}
+        recorder.write(after, step, self.rows)
+        self.obs, self.masks = taken.obs, taken.masks
         self.returns += taken.rewards
         self.lengths += 1
         for env in taken.lost:  # all of its episode that is in this fragment goes with it
-            recorder.leave_out(np.array([env]), slice(int(self.began[env]), step + 1))
-            self.returns[env] = self.lengths[env] = 0
-            self.began[env] = step + 1
+            recorder.leave_out(np.array([self.rows.start + env]), slice(int(self.began[env]), step + 1))
+            self.lost += 1
         if taken.valid is not None:
             idle = np.flatnonzero(~taken.valid)
-            recorder.leave_out(idle, step)
-            self.returns[idle] = 0
-            self.lengths[idle] = 0
-            self.began[idle] = step + 1
+            recorder.leave_out(self.rows.start + idle, step)
+            self.over(idle, step)
         over = taken.terminated | taken.truncated
         ended = np.flatnonzero(over)
         if len(ended):
             assert taken.final_obs is not None
-            recorder.end(ended, step, self.following(taken.final_obs, ended))
-            finished += zip(self.returns[ended].tolist(), self.lengths[ended].tolist(), strict=True)
-            self.returns[ended] = 0
-            self.lengths[ended] = 0
-            self.began[ended] = step + 1
+            recorder.end(self.rows.start + ended, step, self.following(taken.final_obs, ended))
+            self.finished += zip(self.returns[ended].tolist(), self.lengths[ended].tolist(), strict=True)
+            self.over(ended, step)
         if len(ended) or taken.lost:
             over[list(taken.lost)] = True
-            self.explorers[self.name].ended(over)
+            self.explorer.ended(over)
             self.state = np.where(over[:, None], np.float32(0), self.state)
+
+    def over(self, envs: Array, step: int) -> None:
+        """What these envs do from the next step on is another episode."""
+        self.returns[envs] = 0
+        self.lengths[envs] = 0
+        self.began[envs] = step + 1
+
+    def cut(self, recorder: Recorder) -> None:
+        """The fragment ends here, whatever the envs are in the middle of."""
+        last = recorder.steps - 1
+        open_rows = recorder.valid[self.rows, last] & ~recorder.closed[self.rows, last]
+        envs = np.flatnonzero(open_rows)
+        recorder.end(self.rows.start + envs, last, self.following(arrays.picked(self.obs, envs), envs))
+        self.began[:] = 0
 
     def following(self, obs: Obs, rows: Array) -> Following:
         """What follows a piece: the final observation, and the state to judge it with. Copies: envs reuse memory."""
         copied = {name: np.array(part, copy=True) for name, part in arrays.flat("obs", obs).items()}
         return {**copied, "state": self.state[rows]}
 
+
+class SingleWorker(RolloutWorker):
+    """All envs have one agent, and all agents one policy."""
+
+    def __init__(self, spec: WorkerSpec, shard: Shard) -> None:
+        super().__init__(spec, shard)
+        (self.name,) = spec.losses
+        lanes = 2 if spec.env.computes_beside() and spec.num_envs > 1 else 1
+        sizes = [len(part) for part in np.array_split(np.arange(spec.num_envs), lanes)]
+        envs = [spec.env.make(size) for size in sizes]
+        self.policy = self.add_policy(self.name, envs[0].observation_space, envs[0].action_space)
+        starts = [sum(sizes[:lane]) for lane in range(lanes)]
+        self.lanes = [
+            Lane(self, each, slice(start, start + each.num), self.explorer(self.policy, each.num, lane, lanes))
+            for lane, (each, start) in enumerate(zip(envs, starts, strict=True))
+        ]
+        self.explorers[self.name] = self.lanes[0].explorer
+        self.started = False
+        self.perturb(self.name, self.policy.flat.get())
+
+    def latest_obs(self, policy: str) -> Obs | None:
+        return self.lanes[0].obs if self.started else None
+
+    def sample(self) -> Rollout:
+        with one_thread():
+            if not self.started:
+                self.begin(seed_for(self.shard.seed))
+            recorder = Recorder(self.spec.num_envs, self.spec.fragment)
+            for step in range(self.spec.fragment + 1):
+                for lane in self.lanes:  # while one acts, the envs of the other compute
+                    if step > 0:
+                        lane.take(recorder, step - 1)
+                    if step < self.spec.fragment:
+                        lane.act(recorder, step, explore=self.spec.explore)
+            for lane in self.lanes:
+                lane.cut(recorder)
+            rows = int(recorder.valid.sum())
+            self.steps += rows
+            batch = recorder.finish(env_steps=rows, policy=self.name, summary=self.summary(), values=self.values)
+        return cast("Rollout", batch)
+
+    def begin(self, seed: int) -> None:
+        for lane in self.lanes:
+            lane.reset(seed)
+        self.started = True
+
+    def summary(self) -> Episodes:
+        """The episodes that have ended since the last time."""
+        found = [episode for lane in self.lanes for episode in lane.finished]
+        lost = sum(lane.lost for lane in self.lanes)
+        for lane in self.lanes:
+            lane.finished, lane.lost = [], 0
+        return Episodes(len(found), tuple(each for each, _ in found), tuple(length for _, length in found), lost)
+
     def values(self, finals: Following) -> Array:
         return self.policy.values(arrays.nested(finals, "obs"), finals["state"])
 
     def evaluate(self) -> Episodes:
         """``spec.episodes`` whole episodes: each env gives its first ones, so that short episodes are not counted more often."""
+        wanted = -(-self.spec.episodes // self.spec.num_envs)
         with one_thread():
-            self.obs = None
-            obs, self.masks = self.envs.reset(seed_for(self.shard.seed, self.steps))
-            self.state = self.policy.initial_state(self.spec.num_envs)
-            self.returns[:] = 0
-            self.lengths[:] = 0
-            wanted = -(-self.spec.episodes // self.spec.num_envs)
-            found: list[list[tuple[float, int]]] = [[] for _ in range(self.spec.num_envs)]
-            while min(map(len, found)) < wanted:
-                acted = self.policy.rows(obs, self.rng, masks=self.masks, state=self.state, explore=False)
-                taken = self.envs.step(self.policy.head.to_env(acted.actions))
-                valid = np.ones(len(taken.rewards), bool) if taken.valid is None else taken.valid
-                self.returns += taken.rewards
-                self.lengths += valid
-                over = taken.terminated | taken.truncated
-                for env in np.flatnonzero(over):
-                    found[env].append((float(self.returns[env]), int(self.lengths[env])))
-                fresh = over | ~valid
-                self.returns[fresh] = 0
-                self.lengths[fresh] = 0
-                self.state = np.where(fresh[:, None], np.float32(0), acted.state)
-                obs, self.masks = taken.obs, taken.masks
-                self.steps += int(valid.sum())
-            first = [episode for nth in range(wanted) for episode in (each[nth] for each in found)][: self.spec.episodes]
+            self.begin(seed_for(self.shard.seed, self.steps))
+            found = [episode for lane in self.lanes for episode in self.first_episodes(lane, wanted)]
+            self.started = False
+        first = [episode for _, episode in sorted(found, key=lambda pair: pair[0])][: self.spec.episodes]
         return Episodes(len(first), tuple(each for each, _ in first), tuple(length for _, length in first))
 
+    def first_episodes(self, lane: Lane, wanted: int) -> list[tuple[int, tuple[float, int]]]:
+        """The first episodes of each env of a lane, with their numbers."""
+        found: list[list[tuple[float, int]]] = [[] for _ in range(lane.envs.num)]
+        while min(map(len, found)) < wanted:
+            recorder = Recorder(self.spec.num_envs, 1)
+            lane.act(recorder, 0, explore=False)
+            before = lane.returns.copy(), lane.lengths.copy()
+            lane.take(recorder, 0)
+            for env in np.flatnonzero(recorder.closed[lane.rows, 0]):
+                row = lane.rows.start + env
+                found[env].append((float(before[0][env] + recorder.columns["rewards"][row, 0]), int(before[1][env]) + 1))
+            self.steps += int(recorder.valid[lane.rows].sum())
+        lane.finished = []
+        return [(nth, episode) for each in found for nth, episode in enumerate(each[:wanted])]
+
     def close(self) -> None:
-        self.envs.close()
+        for lane in self.lanes:
+            lane.envs.close()

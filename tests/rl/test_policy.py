@@ -1,0 +1,330 @@
+"""Policies: acting, flat weights, files, memory; and learners that train them."""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from tflow import A3CLoss, ActorCriticSpec, Adam, Batch, CheckpointError, DQNLoss, PlanError, QSpec, RMSprop
+from tflow.rl.flat import FlatWeights, tensor
+from tflow.rl.learner import Learner
+from tflow.rl.models import LSTM, MLP, ImpalaCNN, Members, ModelLike, NatureCNN, SmallCNN
+from tflow.rl.optimizers import SGD
+from tflow.rl.policies import PolicySpec, make_policy
+from tflow.rl.policy import ActorCritic, Policy, QPolicy
+from tflow.rl.saving import space_from_json, space_to_json
+from tflow.rl.schedules import Linear
+
+BOX = spaces.Box(-1.0, 1.0, (3,), np.float32)
+PICTURE = spaces.Box(0, 255, (4, 36, 36), np.uint8)
+NESTED = spaces.Dict({"camera": PICTURE, "joints": BOX, "mode": spaces.Tuple((spaces.Discrete(3), spaces.MultiBinary(2)))})
+SMALL = MLP((8,))
+AnySpace = spaces.Space[Any]  # Any: whatever it holds
+
+
+def policy(
+    seen: AnySpace = BOX,
+    acts: AnySpace | None = None,
+    model: ModelLike = SMALL,
+    spec: PolicySpec | None = None,
+    seed: int = 0,
+) -> Policy:
+    return make_policy(spec or ActorCriticSpec(), model, seen, acts or spaces.Discrete(4), seed=seed)
+
+
+@pytest.mark.parametrize(
+    ("seen", "acts", "model", "spec"),
+    [
+        (BOX, spaces.Discrete(4), MLP((8,)), ActorCriticSpec()),
+        (BOX, spaces.Discrete(4, start=2), MLP((8,)), ActorCriticSpec(shared=True)),
+        (BOX, spaces.MultiDiscrete([2, 3]), MLP((8,)), ActorCriticSpec()),
+        (BOX, spaces.MultiBinary(3), MLP((8,)), ActorCriticSpec()),
+        (BOX, spaces.Box(-2.0, 2.0, (2,), np.float32), MLP((8,)), ActorCriticSpec()),
+        (BOX, spaces.Box(-2.0, 2.0, (2,), np.float32), MLP((8,)), ActorCriticSpec(squash=True)),
+        (spaces.Discrete(5), spaces.Discrete(2), "auto", ActorCriticSpec()),
+        (NESTED, spaces.Discrete(2), "auto", ActorCriticSpec(shared=True)),
+        (NESTED, spaces.Discrete(2), Members({"camera": SmallCNN(16)}, MLP((8,))), QSpec(duelling=True)),
+        (PICTURE, spaces.Discrete(6), NatureCNN(16), QSpec(kind="categorical", atoms=11)),
+        (PICTURE, spaces.Discrete(6), ImpalaCNN((4,), 8), ActorCriticSpec(shared=True)),
+        (BOX, spaces.Discrete(4), LSTM(5, MLP((8,))), ActorCriticSpec()),
+        (BOX, spaces.Discrete(4), MLP((8,)), QSpec(kind="quantile", atoms=7, noisy=True)),
+    ],
+)
+def test_a_policy_acts_within_its_space_and_survives_a_file(
+    seen: AnySpace, acts: AnySpace, model: ModelLike, spec: PolicySpec, tmp_path: Path
+) -> None:
+    made = policy(seen, acts, model, spec)
+    seen.seed(1)
+    made.save(tmp_path / "deep" / "p.safetensors")
+    again = Policy.load(tmp_path / "deep" / "p.safetensors")
+    assert type(again) is type(made)
+    np.testing.assert_array_equal(again.flat.get(), made.flat.get())
+    assert [path.name for path in (tmp_path / "deep").iterdir()] == ["p.safetensors"], "nothing is left beside it"
+    for first in (True, False, False):
+        obs = seen.sample()
+        action = made.act(obs, first=first)
+        assert acts.contains(action), action
+        np.testing.assert_array_equal(again.act(obs, first=first), action)
+        assert acts.contains(made.act(obs, explore=True))
+
+
+def test_the_weights_are_a_function_of_the_seed_and_leave_the_dice_of_torch_alone() -> None:
+    torch.manual_seed(5)
+    before = torch.random.get_rng_state()
+    one, same, other = policy(seed=1), policy(seed=1), policy(seed=2)
+    assert bool((torch.random.get_rng_state() == before).all())
+    np.testing.assert_array_equal(one.flat.get(), same.flat.get())
+    assert (one.flat.get() != other.flat.get()).any()
+
+
+class Odd(nn.Module):
+    """A user's own encoder, with a buffer, a tied weight and something that is not saved."""
+
+    running: Tensor
+
+    def __init__(self, observation_space: AnySpace) -> None:
+        super().__init__()
+        self.features = 3
+        self.layer = nn.Linear(3, 3)
+        self.twin = self.layer
+        self.register_buffer("running", torch.full((3,), 0.5))
+        self.register_buffer("count", torch.zeros(1, dtype=torch.int64))
+        self.register_buffer("noise", torch.ones(3), persistent=False)
+
+    def forward(self, obs: Tensor) -> Tensor:
+        made: Tensor = self.layer(obs) + self.running
+        return made
+
+
+def test_weights_are_one_piece_of_memory_that_the_module_uses(tmp_path: Path) -> None:
+    made = policy(model=Odd, spec=ActorCriticSpec(shared=True))
+    flat = made.flat.get()
+    assert len(flat) == sum(part.numel() for part in made.net.parameters()) + 3, "the buffer goes along, the rest does not"
+    x = torch.ones(2, 3)
+    before = made.net(x)[0].detach().clone()
+    made.flat.set(flat * 2)
+    assert (made.net(x)[0] != before).any()
+    made.flat.set(flat)
+    assert bool((made.net(x)[0] == before).all())
+    loss = made.net(x)[1].sum()
+    gradient = made.flat.gradients_of(loss)
+    assert gradient.abs().sum() > 0
+    assert made.net.value.weight.grad is not None  # type: ignore[union-attr]  # a linear layer
+    with pytest.raises(ValueError, match="weights, got"):
+        made.flat.set(flat[1:])
+    made.save(tmp_path / "odd.safetensors")
+    with pytest.raises(CheckpointError, match="was your own module; pass it again as model="):
+        Policy.load(tmp_path / "odd.safetensors")
+    np.testing.assert_array_equal(Policy.load(tmp_path / "odd.safetensors", model=Odd).flat.get(), flat)
+    with pytest.raises(CheckpointError, match="do not fit the model"):
+        Policy.load(tmp_path / "odd.safetensors", model=MLP((8,)))
+
+
+def test_modules_that_cannot_be_flat_are_refused() -> None:
+    with pytest.raises(PlanError, match="one dtype and be on one device"):
+        FlatWeights(nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2).double()))
+    with pytest.raises(PlanError, match="there must be some; got none"):
+        FlatWeights(nn.ReLU())
+
+
+def test_a_tensor_over_a_read_only_array_shares_its_memory() -> None:
+    array = np.arange(6, dtype=np.float32)
+    array.flags.writeable = False
+    assert tensor(array).data_ptr() == array.ctypes.data
+    assert tensor(array[::2]).tolist() == [0, 2, 4]
+    assert tensor(np.empty((0, 3))).shape == (0, 3)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"nonsense", "is no policy that tflow has saved"),
+        (b"", "is no policy that tflow has saved"),
+        ({"other": "x"}, "is no policy that tflow has saved"),
+        ({"tflow": json.dumps({"format": 99})}, "has format 99; this version reads format 1"),
+        (
+            {"tflow": json.dumps({"format": 1, "model": {"class": "os.system"}, "policy": {"class": "QSpec"}})},
+            r"speaks of a os\.system, which this version does not know",
+        ),
+        (
+            {"tflow": json.dumps({"format": 1, "model": {"class": "MLP", "width": 3}, "policy": {"class": "QSpec"}})},
+            "describes a MLP that this version cannot make",
+        ),
+    ],
+)
+def test_files_that_are_no_policies_are_refused(content: bytes | dict[str, str], message: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.safetensors"
+    if isinstance(content, dict):
+        header = json.dumps({"__metadata__": content}).encode()
+        content = struct.pack("<Q", len(header)) + header
+    path.write_bytes(content)
+    with pytest.raises(CheckpointError, match=message):
+        Policy.load(path)
+    with pytest.raises(CheckpointError, match="There is no file"):
+        Policy.load(tmp_path / "nothing")
+
+
+@pytest.mark.parametrize("space", [BOX, PICTURE, NESTED, spaces.Box(-np.inf, np.array([1.0, np.inf]), (2,), np.float64)])
+def test_spaces_survive_json(space: AnySpace) -> None:
+    assert space_from_json(json.loads(json.dumps(space_to_json(space)))) == space
+
+
+def test_spaces_that_cannot_be_saved_are_named() -> None:
+    with pytest.raises(CheckpointError, match="A Text space cannot be saved"):
+        space_to_json(spaces.Text(3))
+    with pytest.raises(CheckpointError, match="speaks of a Graph space"):
+        space_from_json({"kind": "Graph"})
+
+
+# --------------------------------------------------------------------------- learners
+
+
+def batch(rows: int = 12, seed: int = 0) -> Batch[str]:
+    rng = np.random.default_rng(seed)
+    return Batch(
+        {
+            "obs": rng.random((rows, 3), dtype=np.float32),
+            "actions": rng.integers(4, size=rows),
+            "rewards": rng.random(rows, dtype=np.float32),
+            "terminated": np.zeros(rows, bool),
+            "values": rng.random(rows, dtype=np.float32),
+            "logp": -np.ones(rows, np.float32),
+        },
+        ends=np.array([rows // 2 - 1, rows - 1]),
+        finals={"values": np.ones(2, np.float32), "obs": np.zeros((2, 3), np.float32)},
+    )
+
+
+@pytest.mark.parametrize(
+    "optimizer", [Adam(lr=0.01), Adam(lr=0.01, weight_decay=0.1), RMSprop(lr=0.01), SGD(lr=0.1, momentum=0.9)]
+)
+def test_one_flat_step_is_what_torch_does_layer_by_layer(optimizer: Any) -> None:  # Any: the optimisers have a common root
+    learner = Learner(policy(), A3CLoss(), optimizer)
+    twin = policy()
+    parts = [nn.Parameter(part.detach().clone()) for part in twin.net.parameters()]
+    plain = optimizer.build([nn.Parameter(torch.zeros(1))])
+    reference = type(plain)(
+        parts, **{key: value for key, value in plain.defaults.items() if key not in ("fused", "decoupled_weight_decay")}
+    )
+    for _ in range(3):
+        gradient, _ = learner.gradients(batch())
+        at = 0
+        for part in parts:
+            part.grad = torch.from_numpy(gradient[at : at + part.numel()].copy()).view_as(part)
+            at += part.numel()
+        reference.step()
+        learner.apply(gradient)
+    expected = np.concatenate([part.detach().numpy().ravel() for part in parts])
+    np.testing.assert_allclose(learner.policy.flat.get(), expected, rtol=1e-5, atol=1e-7)
+
+
+def test_training_is_clipped_and_scheduled() -> None:
+    learner = Learner(policy(), A3CLoss(), SGD(lr=Linear(1.0, 0.0, steps=100)))
+    before = learner.weights
+    gradient = np.full(learner.policy.flat.trainable, 3.0, np.float32)
+    learner.apply(gradient, max_norm=1.0, steps=50)
+    moved = learner.weights - before
+    assert np.linalg.norm(moved) == pytest.approx(0.5, rel=1e-5), "a norm of 1, at half the rate"
+    learner.apply(gradient, steps=100)
+    np.testing.assert_array_equal(learner.weights, before + moved)
+
+
+@settings(max_examples=15)
+@given(st.integers(1, 3), st.integers(1, 14))
+def test_every_row_is_used_once_per_epoch(epochs: int, minibatch: int) -> None:
+    seen: list[float] = []
+
+    class Spy(A3CLoss):
+        def compute(self, policy: Any, batch: Any, /, *, target: Any, steps: int) -> Any:  # Any: as it comes
+            seen.extend(batch["rewards"].tolist())
+            return super().compute(policy, batch, target=target, steps=steps)
+
+    rows = batch()
+    outcome = Learner(policy(), Spy(), Adam()).train(rows, epochs=epochs, minibatch=minibatch)
+    assert sorted(seen) == sorted(rows["rewards"].tolist() * epochs)
+    assert outcome.updates == epochs * -(-12 // minibatch)
+    assert outcome.rows == 12
+
+
+def test_nothing_comes_of_an_empty_batch() -> None:
+    learner = Learner(policy(), A3CLoss(), Adam())
+    before = learner.weights
+    outcome = learner.train(Batch({}))
+    assert (outcome.rows, outcome.updates) == (0, 0)
+    np.testing.assert_array_equal(learner.weights, before)
+
+
+def test_a_learner_goes_on_exactly_from_its_state() -> None:
+    one = Learner(policy(spec=QSpec()), DQNLoss(), Adam(lr=0.01), seed=3)
+    data = replayed()
+    one.train(data, minibatch=4)
+    one.renew_target(every=1)
+    other = Learner(policy(spec=QSpec(), seed=9), DQNLoss(), Adam(lr=0.01), seed=8)
+    other.load(one.state())
+    for learner in (one, other):
+        learner.train(data, minibatch=4)
+    np.testing.assert_array_equal(one.weights, other.weights)
+    assert one.updates == other.updates
+
+
+def replayed(rows: int = 12) -> Batch[str]:
+    rng = np.random.default_rng(1)
+    return Batch(
+        {
+            "obs": rng.random((rows, 3), dtype=np.float32),
+            "next_obs": rng.random((rows, 3), dtype=np.float32),
+            "actions": rng.integers(4, size=rows),
+            "rewards": rng.random(rows, dtype=np.float32),
+            "terminated": np.zeros(rows, bool),
+            "discounts": np.full(rows, 0.9, np.float32),
+            "weights": rng.random(rows, dtype=np.float32),
+            "ids": np.arange(rows),
+        }
+    )
+
+
+def test_the_target_network_follows_hard_or_softly() -> None:
+    learner = Learner(policy(spec=QSpec()), DQNLoss(), Adam(lr=0.05))
+    assert learner.target is not None
+    start = learner.weights
+    learner.train(replayed())
+    np.testing.assert_array_equal(learner.target.flat.get(), start)
+    assert not learner.renew_target(every=2)
+    assert learner.renew_target(every=1, tau=0.25)
+    np.testing.assert_allclose(learner.target.flat.get(), start + 0.25 * (learner.weights - start), rtol=1e-5, atol=1e-7)
+    learner.train(replayed())
+    learner.renew_target()
+    np.testing.assert_array_equal(learner.target.flat.get(), learner.weights)
+
+
+def test_the_kind_of_policy_must_fit_the_loss() -> None:
+    with pytest.raises(PlanError, match="DQNLoss: the policy must be one with a value of each action"):
+        Learner(policy(), DQNLoss(), Adam()).train(replayed())
+    with pytest.raises(PlanError, match="A3CLoss: the policy must be one with a distribution and a value"):
+        Learner(policy(spec=QSpec()), A3CLoss(), Adam()).train(batch())
+    assert isinstance(policy(), ActorCritic)
+    assert isinstance(policy(spec=QSpec()), QPolicy)
+
+
+def test_a_policy_with_a_memory_is_trained_on_sequences() -> None:
+    learner = Learner(policy(model=LSTM(4, MLP((8,)))), A3CLoss(), Adam(lr=0.01))
+    learner.policy.sequence_length = 4
+    data = batch().with_columns({"state": np.zeros((12, learner.policy.net.state_size), np.float32)})
+    before = learner.weights
+    outcome = learner.train(data, minibatch=8)
+    assert outcome.updates == 2  # 4 sequences of 4 rows, of which a minibatch holds 2
+    assert (learner.weights != before).any()
+    with pytest.raises(PlanError, match="is trained on sequences"):
+        from tflow.rl.tensors import Tensors
+
+        learner.policy.evaluate(Tensors.of(data))  # type: ignore[attr-defined]  # an actor-critic
