@@ -2,10 +2,10 @@
 
     python -m benchmarks.rollouts [cartpole] [pong] [--seconds 1.0] [--rounds 5]
 
-Everything runs in one process, cases in turn, the order rotating from round to round; a figure is the median over the rounds, with
-the least and the largest. ``bare``: the vector env alone, stepped with random actions that were drawn beforehand. ``worker``: a
-rollout worker, with the inference of its policy, recording and statistics of episodes, without learning. Networks compute with one
-thread, the Atari emulator with as many as there are cores.
+Everything runs in one process, cases in turn, the order rotating from round to round; a figure is the median over the rounds,
+with the least and the largest. ``bare``: the vector env alone, stepped with random actions that were drawn beforehand.
+``worker``: a rollout worker, with the inference of its policy, recording and statistics of episodes, without learning. Networks
+compute with one thread, the Atari emulator with as many as there are cores.
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ import time
 from collections.abc import Callable
 from statistics import median
 from typing import Any
-
-import numpy as np
 
 from tflow import A3CLoss, EnvSpec, Shard
 from tflow.rl.models import MLP, ModelLike, NatureCNN, SmallCNN
@@ -94,14 +92,13 @@ def report(title: str, cases: dict[str, Case], seconds: float, rounds: int) -> N
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", nargs="*", choices=["cartpole", "pong"], default=[])
+    parser.add_argument("what", nargs="*", default=["cartpole", "pong"], help="cartpole, pong")
     parser.add_argument("--seconds", type=float, default=1.0)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--envs", type=int, nargs="+", default=[1, 8, 64])
     given = parser.parse_args()
-    np.random.seed(0)
     for num in given.envs:
-        if not given.what or "cartpole" in given.what:
+        if "cartpole" in given.what:
             env = "CartPole-v1"
             cases = {
                 "bare": bare(env, num),
@@ -110,7 +107,7 @@ def main() -> None:
             }
             report(f"{env}, {num} envs", cases, given.seconds, given.rounds)
     for num in given.envs:
-        if not given.what or "pong" in given.what:
+        if "pong" in given.what:
             env = "ALE/Pong-v5"
             cases = {
                 "bare": bare(env, num),

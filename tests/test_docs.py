@@ -18,7 +18,7 @@ from docs import generate
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
-MYPY = str(ROOT / "tests" / "types" / "mypy.ini")
+MYPY = [sys.executable, "-m", "mypy", "--strict", "--config-file", str(ROOT / "tests" / "types" / "mypy.ini")]
 EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.py") if path.name != "__init__.py")
 
 
@@ -53,13 +53,13 @@ def test_the_plan_of_the_readme_runs_on_ray(tmp_path: Path) -> None:
     assert [line.split(" from ")[0] for line in there] == ["update 1", "update 2", "update 3"]
 
 
-@pytest.mark.parametrize("page", ["guide", pytest.param("ray", marks=pytest.mark.ray)])
+@pytest.mark.parametrize("page", ["guide", "rl", pytest.param("ray", marks=pytest.mark.ray)])
 def test_the_guides_run_and_type_check(page: str, tmp_path: Path) -> None:
     code = "\n".join(blocks((ROOT / "docs" / f"{page}.md").read_text(), "python"))
     (tmp_path / "guide.py").write_text(code)
     environment = {"PYTHONPATH": str(ROOT), "PATH": os.environ["PATH"]}
     subprocess.run([sys.executable, "guide.py"], cwd=tmp_path, check=True, timeout=120, env=environment)
-    command = [sys.executable, "-m", "mypy", "--strict", "--config-file", MYPY, "--cache-dir", str(tmp_path / "cache"), "guide.py"]
+    command = [*MYPY, "--cache-dir", str(tmp_path / "cache"), "guide.py"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout
 
@@ -68,7 +68,7 @@ def test_the_type_errors_of_the_readme_are_what_users_see(tmp_path: Path) -> Non
     code, _ = blocks(README, "python")
     wrong = "from_actors(workers, Worker.sample).gather_async().for_each(ComputeGradient())"
     (tmp_path / "wrong.py").write_text(f"{code}\nbad = {wrong}\n")
-    command = [sys.executable, "-m", "mypy", "--strict", "--config-file", MYPY, "--cache-dir", str(tmp_path / "cache"), "wrong.py"]
+    command = [*MYPY, "--cache-dir", str(tmp_path / "cache"), "wrong.py"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
     message = re.search(r"error: (Argument.*?)  \[arg-type\]", done.stdout)
     assert message, done.stdout
@@ -128,7 +128,7 @@ def test_the_testing_page_runs_prints_what_it_says_and_type_checks(tmp_path: Pat
     done = subprocess.run([sys.executable, "page.py"], cwd=tmp_path, capture_output=True, text=True, timeout=120, env=environment)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "".join(blocks(text, ""))
-    command = [sys.executable, "-m", "mypy", "--strict", "--config-file", MYPY, "--cache-dir", str(tmp_path / "cache"), "page.py"]
+    command = [*MYPY, "--cache-dir", str(tmp_path / "cache"), "page.py"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, env=environment)
     assert done.returncode == 0, done.stdout
 

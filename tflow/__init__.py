@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from tflow.combinators.union import Union as Union
     from tflow.errors import CheckpointError as CheckpointError
     from tflow.errors import Deadlock as Deadlock
+    from tflow.errors import EnvError as EnvError
     from tflow.errors import NoHealthyShards as NoHealthyShards
     from tflow.errors import OperatorError as OperatorError
     from tflow.errors import PlanError as PlanError
@@ -88,7 +89,6 @@ if TYPE_CHECKING:
     from tflow.rl.schedules import Linear as Linear
     from tflow.rl.schedules import Piecewise as Piecewise
     from tflow.rl.schedules import Schedule as Schedule
-    from tflow.rl.spaces import EnvError as EnvError
     from tflow.rl.training import ApplyGradients as ApplyGradients
     from tflow.rl.training import LearnOnBatch as LearnOnBatch
     from tflow.rl.training import SendWeights as SendWeights
@@ -264,7 +264,7 @@ _HOMES = {
     "tflow.combinators.stream": ("Iter",),
     "tflow.combinators.union": ("ParUnion", "Union"),
     "tflow.errors": (
-        "CheckpointError", "Deadlock", "NoHealthyShards", "OperatorError", "PlanError", "RunClosed",
+        "CheckpointError", "Deadlock", "EnvError", "NoHealthyShards", "OperatorError", "PlanError", "RunClosed",
         "ShardFailed", "TflowError",
     ),
     "tflow.live": ("Handles", "Live"),
@@ -284,7 +284,6 @@ _HOMES = {
         "MixInReplay", "ParallelReplay", "ReplayActors", "StoreToBuffer", "UpdatePriorities", "create_replay_actors",
     ),
     "tflow.rl.schedules": ("Constant", "Exponential", "Linear", "Piecewise", "Schedule"),
-    "tflow.rl.spaces": ("EnvError",),
     "tflow.rl.training": (
         "ApplyGradients", "LearnOnBatch", "SendWeights", "TrainOneStep", "TrainStats", "UpdateTargetNetwork", "UpdateWeights",
     ),

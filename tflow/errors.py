@@ -74,5 +74,19 @@ class RunClosed(TflowError):
     """The run was closed, or failed earlier, and gives no more items."""
 
 
+class EnvError(TflowError):
+    """An environment raised, or gave what no policy can use. Names the env, the copy and the field."""
+
+    def __init__(self, problem: str, env: str, index: int | None = None, field: str | None = None) -> None:
+        super().__init__(problem, env, index, field)
+        self.problem, self.env, self.index, self.field = problem, env, index, field
+
+    def __str__(self) -> str:
+        return f"{self.env}{'' if self.index is None else f', env {self.index}'}: {self.problem}"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return EnvError, self.args, {"__cause__": travelling(self.__cause__)} if self.__cause__ else {}
+
+
 class MissingExtra(TflowError, ImportError):
     """A feature needs a package that is not installed."""

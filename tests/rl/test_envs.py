@@ -32,11 +32,12 @@ from tests.rl.toy_envs import (
     flat_names,
     row_of,
 )
-from tflow.errors import PlanError
+from tflow.errors import EnvError, PlanError
 from tflow.rl.arrays import Array
 from tflow.rl.env_spec import EnvSpec, Vectorizer
-from tflow.rl.envs import MOST_RESTARTS, EnvError, Envs, LoopEnvs, VectorEnvs
+from tflow.rl.envs import MOST_RESTARTS, Envs, LoopEnvs
 from tflow.rl.spaces import ActionLayout, Layout, Mismatch
+from tflow.rl.vector_envs import VectorEnvs
 
 NEXT, SAME, OFF = AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP, AutoresetMode.DISABLED
 PLANS: tuple[Plan, ...] = (((2, "terminated"), (1, "truncated")), ((3, "both"),), ((1, "terminated"), (4, "truncated")))

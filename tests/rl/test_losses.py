@@ -88,7 +88,7 @@ def test_q_learning_row_by_row(double: bool, huber: float | None) -> None:
     got = loss.compute(policy, Tensors.of(rows), target=target, steps=0)
 
     def q(of: QPolicy, name: str) -> np.ndarray[Any, np.dtype[Any]]:  # Any: floats
-        return of.net(torch.from_numpy(np.array(rows[name])))[0].detach().numpy()
+        return np.asarray(of.net(torch.from_numpy(np.array(rows[name])))[0].detach().numpy())
 
     own, after, judged = q(policy, "obs"), q(target, "next_obs"), q(policy if double else target, "next_obs")
     total = 0.0
@@ -162,6 +162,8 @@ def test_padding_does_not_count() -> None:
     alone = loss.compute(policy, Tensors.of(rows), target=None, steps=0).total
     padded = rows.sequences(5)
     columns = {name: padded[name] for name in padded.columns}
-    dirty = Batch({**columns, "returns": np.where(padded["mask"], padded["returns"], 1e6).astype(np.float32)}, ends=padded.ends)
+    dirty: Batch[str] = Batch(
+        {**columns, "returns": np.where(padded["mask"], padded["returns"], 1e6).astype(np.float32)}, ends=padded.ends
+    )
     again = loss.compute(policy, Tensors.of(dirty), target=None, steps=0).total
     assert float(again.detach()) == pytest.approx(float(alone.detach()), rel=1e-5)

@@ -12,10 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.rl.toy_envs import ACTIONS, SPACES, InTurnEnv, Life, TogetherEnv, allowed, array, row_of, wages
-from tflow.errors import PlanError
+from tflow.errors import EnvError, PlanError
 from tflow.rl.arrays import Array
 from tflow.rl.env_spec import EnvSpec
-from tflow.rl.envs import EnvError
 from tflow.rl.multi_envs import MultiEnvs
 
 pettingzoo = pytest.importorskip("pettingzoo", reason="needs tflow[multiagent]")

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import tflow
 from tests.laws.world import RUNTIMES, dice, over_repeatable_runtimes, over_runtimes
 from tests.rl.toy_envs import Life, PlannedEnv, TogetherEnv
 from tflow import (
@@ -329,10 +330,13 @@ def test_a_gradient_that_is_not_finite_never_reaches_the_weights(place: int, poi
 
 def test_skipped_updates_are_counted_and_the_plan_goes_on() -> None:
     workers = create_rollout_workers(env=ENV, loss=A3CLoss(), **SMALL)
-    poisoned = ParallelRollouts(workers).par_for_each(ComputeGradients()).gather_async().scan(poison_every_third, (0, None))
+    poisoned = ParallelRollouts(workers).par_for_each(ComputeGradients()).gather_async().scan(poison_every_third, FIRST)
     stream = poisoned.map(lambda pair: cast("Gradients", pair[1])).for_each(ApplyGradients(workers))
     found = reports(ReportMetrics(stream, workers), 9)[-1]
     assert (found.training.updates, found.training.skipped) == (6, 3)
+
+
+FIRST: tuple[int, object] = (0, None)
 
 
 def poison_every_third(state: tuple[int, object], item: Gradients) -> tuple[int, object]:
@@ -447,7 +451,8 @@ def test_what_is_replayed_was_sampled(kind: Literal["uniform", "prioritized", "r
     store = ParallelRollouts(workers).gather_sync().for_each(StoreToBuffer(replay))
     stream = Union(store, ParallelReplay(replay).gather_sync())
     seen: set[tuple[float, ...]] = set()
-    for item in reports(stream, 40):
+    for each in reports(stream, 40):
+        item = each.untyped()
         rows = {tuple(row) for row in np.column_stack([item["obs"], item["actions"], item["rewards"]]).tolist()}
         if "weights" in item:
             assert rows <= seen
@@ -568,24 +573,30 @@ def test_evaluation_runs_beside_training() -> None:
 # --------------------------------------------------------------------------- bad input
 
 
+loose: Any = tflow  # Any: what checkers would reject, said at run time
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: create_rollout_workers(env=ENV, loss=A3CLoss(), num_envs=0), "num_envs must be at least 1, got 0"),
-        (lambda: create_rollout_workers(env=ENV), "give either loss=, or losses="),
-        (lambda: create_rollout_workers(env=ENV, losses={"a": A3CLoss()}), "losses= and policy_of= belong together"),
-        (lambda: create_rollout_workers(env=ENV, loss="ppo"), "the loss of 'default' must be a loss such as PPOLoss"),
-        (lambda: create_rollout_workers(env=ENV, loss=A3CLoss(), optimizer=0.1), "must be an optimiser such as Adam"),
-        (lambda: create_rollout_workers(env=3, loss=A3CLoss()), "env must be a gymnasium id or something that makes an env"),
-        (lambda: ParallelRollouts(create_replay_actors()), "workers must be what create_rollout_workers returns"),
-        (lambda: create_replay_actors(capacity=10, min_size=20), "min_size must be at most 10, got 20"),
-        (lambda: create_replay_actors(kind="fifo"), "kind must be 'uniform' or 'prioritized'"),
-        (lambda: UpdateTargetNetwork(a3c()[1]), "A3CLoss has no target network"),
-        (lambda: TrainOneStep(a3c()[1], epochs=0), "epochs must be at least 1, got 0"),
-        (lambda: ComputeAdvantages(gamma=1.5), "gamma must be from 0 to 1, got 1.5"),
-        (lambda: StandardizeFields(3), "give the names of columns"),
+        (lambda: loose.create_rollout_workers(env=ENV, loss=A3CLoss(), num_envs=0), "num_envs must be at least 1, got 0"),
+        (lambda: loose.create_rollout_workers(env=ENV), "give either loss=, or losses="),
+        (lambda: loose.create_rollout_workers(env=ENV, losses={"a": A3CLoss()}), "losses= and policy_of= belong together"),
+        (lambda: loose.create_rollout_workers(env=ENV, loss="ppo"), "the loss of 'default' must be a loss such as PPOLoss"),
+        (lambda: loose.create_rollout_workers(env=ENV, loss=A3CLoss(), optimizer=0.1), "must be an optimiser such as Adam"),
+        (
+            lambda: loose.create_rollout_workers(env=3, loss=A3CLoss()),
+            "env must be a gymnasium id or something that makes an env",
+        ),
+        (lambda: loose.ParallelRollouts(create_replay_actors()), "workers must be what create_rollout_workers returns"),
+        (lambda: loose.create_replay_actors(capacity=10, min_size=20), "min_size must be at most 10, got 20"),
+        (lambda: loose.create_replay_actors(kind="fifo"), "kind must be 'uniform' or 'prioritized'"),
+        (lambda: loose.UpdateTargetNetwork(a3c()[1]), "A3CLoss has no target network"),
+        (lambda: loose.TrainOneStep(a3c()[1], epochs=0), "epochs must be at least 1, got 0"),
+        (lambda: loose.ComputeAdvantages(gamma=1.5), "gamma must be from 0 to 1, got 1.5"),
+        (lambda: loose.StandardizeFields(3), "give the names of columns"),
         (lambda: several()[1].learner, "has several learners: PPO, DQN"),
-        (lambda: create_learner(a3c()[1], policy="x"), "policy must be 'default', got 'x'"),
+        (lambda: loose.create_learner(a3c()[1], policy="x"), "policy must be 'default', got 'x'"),
     ],
 )
 def test_sentences_at_plan_time(make: Callable[[], object], message: str) -> None:

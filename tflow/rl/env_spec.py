@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 from tflow.combinators import check
 from tflow.combinators.labels import label_of
-from tflow.errors import PlanError
+from tflow.errors import EnvError, PlanError
 from tflow.extras import require
 
 if TYPE_CHECKING:
-    from tflow.rl.envs import AnyEnv, AnyVectorEnv, EnvError, Envs, OnError
+    from tflow.rl.envs import AnyEnv, AnyVectorEnv, Envs, OnError
     from tflow.rl.multi_envs import MultiEnvs
 
 Vectorizer = Literal["auto", "native", "loop", "processes", "envpool"]
@@ -148,7 +148,8 @@ class EnvSpec:
 
     def make(self, num: int, seed: int | None = None) -> Envs:
         """``num`` copies. They still have to be reset, with the same seed: here it is for envs that can be seeded only now."""
-        from tflow.rl.envs import LoopEnvs, VectorEnvs
+        from tflow.rl.envs import LoopEnvs
+        from tflow.rl.vector_envs import VectorEnvs
 
         check.whole("EnvSpec.make", "num", num, least=1)
         how = self._chosen()
@@ -204,16 +205,12 @@ class EnvSpec:
         return found
 
     def _imported(self, module: str) -> ModuleType:
-        from tflow.rl.envs import EnvError
-
         try:
             return import_module(module)
         except ModuleNotFoundError as error:
             raise EnvError(f"needs a module that is not there: {error}.", self.name) from error
 
     def _unknown(self, name: str, known: Iterable[str], where: str, hint: str) -> EnvError:
-        from tflow.rl.envs import EnvError
-
         small = {each.lower(): each for each in known}
         near = [small[each] for each in difflib.get_close_matches(name.lower(), small, n=3)]
         guess = f" Did you mean {' or '.join(near)}?" if near else ""
@@ -240,8 +237,6 @@ class EnvSpec:
     def _native(self, num: int, _: int | None) -> AnyVectorEnv:
         import gymnasium
         from gymnasium.vector import AutoresetMode, VectorEnv
-
-        from tflow.rl.envs import EnvError
 
         options: dict[str, Any] = dict(self.kwargs)  # Any: whatever the env takes
         if isinstance(self.env, str):

@@ -29,10 +29,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from gymnasium import spaces
 
+from tflow.errors import EnvError
 from tflow.extras import require
 from tflow.rl.arrays import Array, Obs
 from tflow.rl.envs import MASK_FROM_THE_START, Faults, Infos, OnError
-from tflow.rl.spaces import ActionLayout, AnySpace, EnvError, Layout, Mismatch
+from tflow.rl.spaces import ActionLayout, AnySpace, Layout, Mismatch
 
 __all__ = ["Group", "MultiEnvs", "MultiStep", "Turn"]
 Make = Callable[[], object]

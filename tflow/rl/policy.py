@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 
 import numpy as np
 import torch
 from gymnasium import spaces
-from torch import Tensor
+from torch import Tensor, nn
 
 from tflow.errors import PlanError
 from tflow.rl.arrays import Array, Obs
@@ -54,22 +54,18 @@ class Evaluated(NamedTuple):
 class Policy(ABC):
     """A network, its head, and its weights in one piece."""
 
-    net: ActorCriticNet | QNet
-    head: Head
-
     def __init__(
         self, spec: PolicySpec, model: ModelLike, observation_space: AnySpace, action_space: AnySpace, device: str
     ) -> None:
         self.spec = spec
-        self.model = model
+        self.model: ModelLike = model
         self.observation_space = observation_space
         self.action_space = action_space
         self.device = torch.device(device)
         self.layout = Layout(observation_space)
         self.head = self.make_head()
-        self.net = self.make_net()
-        self.net.to(self.device)
-        self.flat = FlatWeights(self.net)
+        self.module = self.make_net().to(self.device)
+        self.flat = FlatWeights(self.module)
         self.sequence_length = SEQUENCE_LENGTH
         self._memory: Array | None = None
         self._rng = np.random.default_rng(0)
@@ -79,8 +75,13 @@ class Policy(ABC):
         """How outputs become actions."""
 
     @abstractmethod
-    def make_net(self) -> ActorCriticNet | QNet:
+    def make_net(self) -> nn.Module:
         """The network, with fresh weights."""
+
+    @property
+    @abstractmethod
+    def state_size(self) -> int:
+        """How many numbers its memory of one env has; 0 without memory."""
 
     def copy(self) -> Self:
         """The same policy with weights of its own."""
@@ -93,11 +94,11 @@ class Policy(ABC):
     @property
     def recurrent(self) -> bool:
         """True if it has a memory."""
-        return self.net.state_size > 0
+        return self.state_size > 0
 
     def initial_state(self, rows: int) -> Array:
         """The memory at the beginning of an episode."""
-        return np.zeros((rows, self.net.state_size), dtype=np.float32)
+        return np.zeros((rows, self.state_size), dtype=np.float32)
 
     @abstractmethod
     def rows(
@@ -163,15 +164,26 @@ class Policy(ABC):
 class ActorCritic(Policy):
     """A distribution over actions and a value of the state."""
 
-    net: ActorCriticNet
-    spec: ActorCriticSpec
+    @property
+    def net(self) -> ActorCriticNet:
+        """The network."""
+        return cast("ActorCriticNet", self.module)
+
+    @property
+    def options(self) -> ActorCriticSpec:
+        """Which kind it is."""
+        return cast("ActorCriticSpec", self.spec)
+
+    @property
+    def state_size(self) -> int:
+        return self.net.state_size
 
     def make_head(self) -> Head:
-        return head_for(self.action_space, squash=self.spec.squash, log_std_start=self.spec.log_std)
+        return head_for(self.action_space, squash=self.options.squash, log_std_start=self.options.log_std)
 
     def make_net(self) -> ActorCriticNet:
         encoder = build_encoder(self.model, self.observation_space)
-        separate = None if self.spec.shared else build_encoder(self.model, self.observation_space)
+        separate = None if self.options.shared else build_encoder(self.model, self.observation_space)
         return ActorCriticNet(
             encoder,
             self.head.inputs,
@@ -217,8 +229,19 @@ class ActorCritic(Policy):
 class QPolicy(Policy):
     """A value of each action. It is greedy; what explores is beside it."""
 
-    net: QNet
-    spec: QSpec
+    @property
+    def net(self) -> QNet:
+        """The network."""
+        return cast("QNet", self.module)
+
+    @property
+    def options(self) -> QSpec:
+        """Which kind it is."""
+        return cast("QSpec", self.spec)
+
+    @property
+    def state_size(self) -> int:
+        return self.net.state_size
 
     def make_head(self) -> Head:
         if not isinstance(self.action_space, spaces.Discrete):
@@ -229,7 +252,7 @@ class QPolicy(Policy):
         return Categorical(self.action_space)
 
     def make_net(self) -> QNet:
-        spec, encoder = self.spec, build_encoder(self.model, self.observation_space)
+        spec, encoder = self.options, build_encoder(self.model, self.observation_space)
         return QNet(
             encoder,
             self.head.inputs,
@@ -245,7 +268,7 @@ class QPolicy(Policy):
     def rows(
         self, obs: Obs, rng: np.random.Generator, *, state: Array, masks: Array | None = None, explore: bool = True
     ) -> Acted:
-        if self.spec.noisy:
+        if self.options.noisy:
             self.net.train(explore)
             if explore:
                 generator = torch.Generator(self.device).manual_seed(int(rng.integers(2**62)))

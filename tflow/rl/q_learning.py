@@ -27,14 +27,14 @@ def errors(policy: QPolicy, batch: Tensors, following: Tensor, best: Tensor, *, 
     rows = torch.arange(len(outputs), device=outputs.device)
     taken, then = outputs[rows, batch["actions"].long()], following[rows, best]
     rewards, discounts = batch["rewards"], batch["discounts"]
-    if policy.spec.kind == "scalar":
+    if policy.options.kind == "scalar":
         td = taken - (rewards + discounts * then)
         return Errors(distance(td, huber), td.detach()), taken.detach()
     with torch.no_grad():
         value = policy.net.q_values(outputs)[rows, batch["actions"].long()]
         expected = rewards + discounts * policy.net.q_values(following)[rows, best]
-    if policy.spec.kind == "categorical":
-        goal = projected(then.softmax(dim=-1), rewards, discounts, v_min=policy.spec.v_min, v_max=policy.spec.v_max)
+    if policy.options.kind == "categorical":
+        goal = projected(then.softmax(dim=-1), rewards, discounts, v_min=policy.options.v_min, v_max=policy.options.v_max)
         loss = -(goal * taken.log_softmax(dim=-1)).sum(dim=-1)
     else:
         loss = quantile_loss(taken, rewards[:, None] + discounts[:, None] * then, huber=huber)

@@ -42,7 +42,7 @@ def save_policy(policy: Policy, path: str | os.PathLike[str]) -> None:
         "observation_space": space_to_json(policy.observation_space),
         "action_space": space_to_json(policy.action_space),
     }
-    weights = {name: part.detach().cpu().contiguous().clone() for name, part in policy.net.state_dict().items()}
+    weights = {name: part.detach().cpu().contiguous().clone() for name, part in policy.module.state_dict().items()}
     target.parent.mkdir(parents=True, exist_ok=True)
     aside = target.with_name(f".{target.name}.{os.getpid()}")
     try:
@@ -76,7 +76,7 @@ def load_policy(path: str | os.PathLike[str], *, model: ModelLike | None = None,
         device=chosen_device(device),
     )
     try:
-        policy.net.load_state_dict(weights)  # copies into the flat memory
+        policy.module.load_state_dict(weights)  # copies into the flat memory
     except RuntimeError as error:
         raise CheckpointError(f"{source}: the weights do not fit the model: {error}") from None
     return policy

@@ -5,7 +5,7 @@ observation of a single env into a row, takes over the batch of a vector env wit
 policy can use. An ``ActionLayout`` does the same for actions, in the other direction.
 
 Types: an observation may be of another float type than its space says, and of another integer type if no value changes: envs do
-that a lot. It is converted. Any other difference is a mistake in the env and raises ``Mismatch``, which the adapters turn into an
+that a lot. It is converted. Other differences are mistakes of the env and raise ``Mismatch``, which the adapters turn into an
 ``EnvError``.
 """
 
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from gymnasium import Space, spaces
 
-from tflow.errors import TflowError, travelling
+from tflow.errors import TflowError
 from tflow.rl.arrays import Array, Obs, picked
 
 AnySpace = Space[Any]  # Any: a space is generic in its elements, which we look at as arrays
@@ -37,20 +37,6 @@ class Mismatch(TflowError):
 
     def __str__(self) -> str:
         return f"{self.field} {self.problem}"
-
-
-class EnvError(TflowError):
-    """An environment raised, or gave what no policy can use. Names the env, the copy and the field."""
-
-    def __init__(self, problem: str, env: str, index: int | None = None, field: str | None = None) -> None:
-        super().__init__(problem, env, index, field)
-        self.problem, self.env, self.index, self.field = problem, env, index, field
-
-    def __str__(self) -> str:
-        return f"{self.env}{'' if self.index is None else f', env {self.index}'}: {self.problem}"
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return EnvError, self.args, {"__cause__": travelling(self.__cause__)} if self.__cause__ else {}
 
 
 # --------------------------------------------------------------------------- one array
