@@ -8,7 +8,7 @@ BIN := .venv/bin
 STAMP := .venv/ready
 .DEFAULT_GOAL := help
 
-.PHONY: help setup demo test quick lint types tests search mutants bench bench-ray clean
+.PHONY: help setup demo test quick lint types tests search mutants bench bench-rl bench-ray clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -55,6 +55,10 @@ mutants: setup  ## Mutation testing of one module, such as MODULE=tflow/runtime/
 bench: setup  ## Driver cost per item, and simulated schedules per second
 	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/schedules.py
+
+bench-rl: setup  ## Rollouts against bare envs, and prioritised replay (four minutes; see benchmarks/replay.py for peers)
+	$(BIN)/python -m benchmarks.rollouts
+	$(BIN)/python -m benchmarks.replay
 
 bench-ray: setup  ## Plans on Ray against loops by hand and ray.util.iter (seven minutes)
 	$(BIN)/python -m benchmarks.ray_overhead

@@ -11,10 +11,12 @@ import runpy
 import subprocess
 import sys
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from docs import generate
+from tflow import Metrics, Plan
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -28,14 +30,19 @@ def blocks(text: str, language: str) -> list[str]:
 
 
 def test_the_plan_of_the_readme_runs_and_prints_what_it_says() -> None:
-    code, _ = blocks(README, "python")
+    code, plan, _ = blocks(README, "python")
     outputs = blocks(README, "")
     shown = io.StringIO()
     scope: dict[str, object] = {"__name__": "readme"}
+    learning: dict[str, object] = {}
     sys.modules["readme"] = type(sys)("readme")
     with contextlib.redirect_stdout(shown):
         exec(compile(code, "README.md", "exec", dont_inherit=True), scope)
+        exec(compile(plan, "README.md", "exec", dont_inherit=True), learning)
     assert shown.getvalue() in outputs
+    a3c = cast("Plan[Metrics]", learning["plan"])
+    with a3c.run() as run:
+        assert next(run).training.updates == 1
     stream = scope["stats"]
     drawn = str(stream).splitlines()
     (graph,) = [output.splitlines() for output in outputs if output.startswith("Iter of str")]
@@ -44,7 +51,8 @@ def test_the_plan_of_the_readme_runs_and_prints_what_it_says() -> None:
 
 @pytest.mark.ray
 def test_the_plan_of_the_readme_runs_on_ray(tmp_path: Path) -> None:
-    (tmp_path / "readme.py").write_text("\n".join(blocks(README, "python")))
+    first, _, on_ray = blocks(README, "python")
+    (tmp_path / "readme.py").write_text(f"{first}\n{on_ray}")
     environment = {"PYTHONPATH": str(ROOT), "PATH": os.environ["PATH"]}
     command = [sys.executable, "readme.py"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, env=environment)
@@ -65,7 +73,7 @@ def test_the_guides_run_and_type_check(page: str, tmp_path: Path) -> None:
 
 
 def test_the_type_errors_of_the_readme_are_what_users_see(tmp_path: Path) -> None:
-    code, _ = blocks(README, "python")
+    code, *_ = blocks(README, "python")
     wrong = "from_actors(workers, Worker.sample).gather_async().for_each(ComputeGradient())"
     (tmp_path / "wrong.py").write_text(f"{code}\nbad = {wrong}\n")
     command = [*MYPY, "--cache-dir", str(tmp_path / "cache"), "wrong.py"]

@@ -18,7 +18,7 @@ from tflow import A3CLoss, DQNLoss, EnvError, EnvSpec, Episodes, EpsilonGreedy, 
 from tflow.rl.arrays import Array
 from tflow.rl.batch import Batch, Rollout
 from tflow.rl.losses import Loss
-from tflow.rl.models import LSTM, MLP
+from tflow.rl.models import LSTM, MLP, SmallCNN
 from tflow.rl.multi_worker import MultiWorker
 from tflow.rl.worker import SingleWorker, seed_for
 from tflow.rl.workers import WorkerSpec
@@ -335,3 +335,62 @@ def test_seeds_are_functions_of_their_parts() -> None:
     assert seed_for(1, "a") == seed_for(1, "a")
     assert len({seed_for(1, "a"), seed_for(1, "b"), seed_for(2, "a"), seed_for(1)}) == 4
     assert 0 <= seed_for(2**70, "x") < 2**31
+
+
+# --------------------------------------------------------------------------- envs that compute beside the policy
+
+
+@pytest.mark.parametrize("num_envs", [1, 2, 5])
+def test_lanes_that_take_turns_lose_nothing(num_envs: int) -> None:
+    """Envs in processes of their own: while one half computes, the policy acts for the other."""
+    plans: Plans = (((3, "terminated"), (4, "truncated")), ((2, "terminated"),))
+    env = EnvSpec(partial(PlannedEnv, plans), vectorizer="processes")
+    worker = SingleWorker(WorkerSpec(env, {"default": A3CLoss()}, MLP((4,)), num_envs=num_envs, fragment=7), SHARD)
+    try:
+        assert len(worker.lanes) == min(2, num_envs)
+        for _ in range(2):
+            batch = worker.sample()
+            check_rows(batch, plans)
+            assert len(batch) == 7 * num_envs
+        seeds = {int(x) for x in cast("Array", batch.nested("obs"))[:, 0]}
+        assert len(seeds) == num_envs, "every env has a seed of its own"
+    finally:
+        worker.close()
+
+
+def test_a_game_of_atari() -> None:
+    pytest.importorskip("ale_py", reason="needs tflow[atari]")
+    spec = WorkerSpec(EnvSpec("ALE/Pong-v5"), {"default": A3CLoss()}, SmallCNN(16), num_envs=4, fragment=5)
+    worker = SingleWorker(spec, SHARD)
+    first, second = worker.sample().untyped(), worker.sample().untyped()
+    assert len(worker.lanes) == 2
+    assert first["obs"].shape == (20, 4, 84, 84)
+    assert first["obs"].dtype == np.uint8
+    assert first["t"].reshape(4, 5).tolist() == [[0, 1, 2, 3, 4]] * 4
+    assert second["t"].reshape(4, 5).tolist() == [[5, 6, 7, 8, 9]] * 4
+    # the stack of frames that follows the last row of a fragment is that of the next fragment's first row
+    np.testing.assert_array_equal(first.finals["obs"], second["obs"].reshape(4, 5, 4, 84, 84)[:, 0])
+    inside = first["obs"].reshape(4, 5, 4, 84, 84)
+    np.testing.assert_array_equal(inside[:, 1:, :3], inside[:, :-1, 1:])
+    worker.close()
+
+
+class FromTwo(PlannedEnv):
+    """Counts its actions from 2."""
+
+    def __init__(self) -> None:
+        super().__init__((((3, "terminated"),),))
+        self.action_space = spaces.Discrete(ACTIONS, start=2)
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:  # Any: gymnasium's
+        assert self.action_space.contains(action)
+        return super().step(action - 2)
+
+
+def test_actions_that_do_not_count_from_0() -> None:
+    worker = SingleWorker(WorkerSpec(EnvSpec(FromTwo), {"default": A3CLoss()}, MLP((4,)), num_envs=2, fragment=20), SHARD)
+    batch = worker.sample()
+    assert {int(x) for x in batch["actions"]} == {0, 1, 2}
+    env = FromTwo()
+    obs, _ = env.reset(seed=1)
+    assert {int(worker.policy.act(obs, explore=True)) for _ in range(40)} == {2, 3, 4}

@@ -57,6 +57,8 @@ class Envs(ABC):
     name: str
     observation_space: AnySpace
     """That of a single env."""
+    own_action_space: AnySpace
+    """That of a single env, as the env itself has it."""
     _begun: Array
     """The actions of a step that was begun."""
     action_space: AnySpace
@@ -166,7 +168,7 @@ class LoopEnvs(Envs):
             for index in range(num):
                 self._check_spaces(index)
             undo.pop_all()
-        self.action_space = self._actions.space
+        self.action_space, self.own_action_space = self._actions.space, self._actions.own_space
         self._steps = [env.step for env in self._envs]
         self._obs = (self._layout.empty(num), self._layout.empty(num))
         self._writers = (self._layout.writer(self._obs[0]), self._layout.writer(self._obs[1]))

@@ -145,7 +145,10 @@ class _Epsilons(Explorer):
 
     def logp(self, actions: Array, own: Array, *, steps: int, masks: Array | None = None) -> Array:
         epsilons = self._factors * self._schedule.at(steps)
-        each: Array = np.full(len(actions), 1 / math.prod(self._choices)) if masks is None else 1 / masks.sum(axis=1)
+        each: Array = np.full(len(actions), 1 / math.prod(self._choices))
+        if masks is not None:
+            allowed = np.split(masks, np.cumsum(self._choices)[:-1], axis=1)
+            each = 1 / np.prod([part.sum(axis=1) for part in allowed], axis=0)
         same = actions == own if actions.ndim == 1 else (actions == own).all(axis=1)
         chances: Array = np.log(epsilons * each + (1 - epsilons) * same)
         return chances.astype(np.float32)

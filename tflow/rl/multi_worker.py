@@ -183,7 +183,7 @@ class MultiWorker(RolloutWorker):
         self.turns: dict[str, Turn] | None = None
         self.seats: dict[str, Seats] = {}
         for name, group in self.envs.groups.items():
-            policy = self.add_policy(name, group.observation_space, group.action_space)
+            policy = self.add_policy(name, group.observation_space, group.actions.own_space)
             self.explorers[name] = self.explorer(policy, len(group.slots))
             self.seats[name] = Seats(name, policy, self.explorers[name], group.slots, spec.fragment)
             self.perturb(name, policy.flat.get())
@@ -274,7 +274,9 @@ def _episodes(finished: list[tuple[float, int]], lost: int = 0, policies: dict[s
 def spaces_by_policy(spec: WorkerSpec) -> dict[str, tuple[AnySpace, AnySpace]]:
     """What each policy sees and does. The env is made once for that, and closed."""
     envs = spec.env.make_multi(1, policy_of_checked(spec))
-    spaces = {name: (group.observation_space, group.action_space) for name, group in envs.groups.items()}
+    spaces: dict[str, tuple[AnySpace, AnySpace]] = {
+        name: (group.observation_space, group.actions.own_space) for name, group in envs.groups.items()
+    }
     envs.close()
     missing = sorted(spec.losses.keys() - spaces.keys())
     if missing:

@@ -22,7 +22,7 @@ from tflow.rl.heads import Categorical, Head, head_for
 from tflow.rl.models import ModelLike, build_encoder
 from tflow.rl.networks import ActorCriticNet, QNet
 from tflow.rl.policies import ActorCriticSpec, PolicySpec, QSpec
-from tflow.rl.spaces import Layout
+from tflow.rl.spaces import Layout, zero_based
 from tflow.rl.tensors import Tensors
 
 if TYPE_CHECKING:
@@ -63,7 +63,9 @@ class Policy(ABC):
         self.action_space = action_space
         self.device = torch.device(device)
         self.layout = Layout(observation_space)
-        self.head = self.make_head()
+        self.head = self.make_head(zero_based(action_space))
+        self.own_head = self.make_head(action_space)
+        """For ``act``: envs that a worker runs count their choices from 0, a user's own may not."""
         self.module = self.make_net().to(self.device)
         self.flat = FlatWeights(self.module)
         self.sequence_length = SEQUENCE_LENGTH
@@ -71,7 +73,7 @@ class Policy(ABC):
         self._rng = np.random.default_rng(0)
 
     @abstractmethod
-    def make_head(self) -> Head:
+    def make_head(self, action_space: AnySpace) -> Head:
         """How outputs become actions."""
 
     @abstractmethod
@@ -126,7 +128,7 @@ class Policy(ABC):
         allowed = None if masks is None else np.asarray(masks, dtype=bool)[None]
         acted = self.rows(self.layout.row(obs), self._rng, state=self._memory, masks=allowed, explore=explore)
         self._memory = acted.state
-        return self.head.to_env(acted.actions)[0]
+        return self.own_head.to_env(acted.actions)[0]
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it to a safetensors file, which ``Policy.load`` reads."""
@@ -178,8 +180,8 @@ class ActorCritic(Policy):
     def state_size(self) -> int:
         return self.net.state_size
 
-    def make_head(self) -> Head:
-        return head_for(self.action_space, squash=self.options.squash, log_std_start=self.options.log_std)
+    def make_head(self, action_space: AnySpace) -> Head:
+        return head_for(action_space, squash=self.options.squash, log_std_start=self.options.log_std)
 
     def make_net(self) -> ActorCriticNet:
         encoder = build_encoder(self.model, self.observation_space)
@@ -243,13 +245,13 @@ class QPolicy(Policy):
     def state_size(self) -> int:
         return self.net.state_size
 
-    def make_head(self) -> Head:
-        if not isinstance(self.action_space, spaces.Discrete):
+    def make_head(self, action_space: AnySpace) -> Head:
+        if not isinstance(action_space, spaces.Discrete):
             raise PlanError(
-                f"A policy that values each action needs a Discrete action space, got {self.action_space}. Use a loss with a "
+                f"A policy that values each action needs a Discrete action space, got {action_space}. Use a loss with a "
                 "distribution over actions, such as PPOLoss(), or turn the actions into choices with an action wrapper."
             )
-        return Categorical(self.action_space)
+        return Categorical(action_space)
 
     def make_net(self) -> QNet:
         spec, encoder = self.options, build_encoder(self.model, self.observation_space)

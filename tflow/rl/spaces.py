@@ -311,6 +311,7 @@ class ActionLayout:
                 f"have the space {space}. Supported are Discrete, MultiDiscrete, Box and MultiBinary; use an action wrapper.",
             )
         assert space.dtype is not None
+        self.own_space = space
         self.space = zero_based(space)
         """The space as policies see it."""
         self.dtype: np.dtype[Any] = np.dtype(space.dtype)  # Any: known when the space is

@@ -35,7 +35,7 @@ class VectorEnvs(Envs):
             self.faults.refuse(error, "make")
         self.observation_space = self._env.single_observation_space
         self._layout, self._actions = self.faults.layouts(self.observation_space, self._env.single_action_space)
-        self.action_space = self._actions.space
+        self.action_space, self.own_action_space = self._actions.space, self._actions.own_space
         self._mode = _autoreset_mode(self.name, self._env)
         leaf, plain = self._layout.leaves[0], isinstance(self._env.single_action_space, Discrete) and not self._actions.shifted
         self._usual = (self._actions.dtype if plain else None, leaf.dtype if self._layout.plain else None, (num, *leaf.shape))

@@ -220,7 +220,7 @@ class SingleWorker(RolloutWorker):
         lanes = 2 if spec.env.computes_beside() and spec.num_envs > 1 else 1
         sizes = [len(part) for part in np.array_split(np.arange(spec.num_envs), lanes)]
         envs = [spec.env.make(size) for size in sizes]
-        self.policy = self.add_policy(self.name, envs[0].observation_space, envs[0].action_space)
+        self.policy = self.add_policy(self.name, envs[0].observation_space, envs[0].own_action_space)
         starts = [sum(sizes[:lane]) for lane in range(lanes)]
         self.lanes = [
             Lane(self, each, slice(start, start + each.num), self.explorer(self.policy, each.num, lane, lanes))

@@ -28,6 +28,8 @@ from tflow.types import Async, Shard, Stateless
 if TYPE_CHECKING:
     from tflow.rl.learner import Learner
     from tflow.rl.models import AnySpace
+    from tflow.rl.policy import Policy
+    from tflow.runtime.executor import Run
 
 AnyLoss = Loss[Any, Any]  # Any: workers with several policies know the names of their losses, not their types
 Reads = TypeVar("Reads", contravariant=True)
@@ -68,7 +70,7 @@ class WorkerSpec:
         """What a policy sees and does. The env is made once for that, and closed."""
         if self.policy_of is None:
             envs = self.env.make(1)
-            spaces = envs.observation_space, envs.action_space
+            spaces = envs.observation_space, envs.own_action_space
             envs.close()
             return spaces
         return spaces_by_policy(self)[policy]
@@ -120,8 +122,18 @@ class AnyWorkers(Actors[RolloutWorker]):
             raise PlanError(f"{self.name} has several learners: {', '.join(self.learners)}. Write learners[...].")
         return next(iter(self.learners.values()))
 
+    def policy(self, run: Run[Any], name: str | None = None) -> Policy:  # Any: whatever the run yields
+        """The policy that a run has trained so far; ``name`` says which, if there are several."""
+        learner = self.learner if name is None else self.learners[check.one_of("policy", "name", name, tuple(self.learners))]
+        (found,) = run.ask(learner, _policy)
+        return found
+
     def actor_class(self) -> type | None:
         return RolloutWorker
+
+
+def _policy(learner: Learner) -> Policy:
+    return learner.policy
 
 
 class Workers(AnyWorkers, Generic[Reads, Requires]):

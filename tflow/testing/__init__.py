@@ -8,6 +8,7 @@ require("hypothesis", extra="testing", feature="The tools of tflow.testing")
 
 from tflow.laws import LAWS, OPERATOR_LAWS, Law, LawBroken
 from tflow.runtime.sim import NO_FAULTS, Faults, SimRuntime
+from tflow.testing.batches import rollouts
 from tflow.testing.history import History, simulate
 from tflow.testing.operators import check_laws
 from tflow.testing.schedules import Counterexample, explore, replay
@@ -33,6 +34,7 @@ __all__ = [
     "fault_profiles",
     "plans",
     "replay",
+    "rollouts",
     "schedules",
     "simulate",
     "streams",
