@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     from tflow.rl.policies import ActorCriticSpec as ActorCriticSpec
     from tflow.rl.policies import QSpec as QSpec
     from tflow.rl.replay import MixInReplay as MixInReplay
+    from tflow.rl.replay import MultiReplayActors as MultiReplayActors
     from tflow.rl.replay import ParallelReplay as ParallelReplay
     from tflow.rl.replay import ReplayActors as ReplayActors
     from tflow.rl.replay import StoreToBuffer as StoreToBuffer
@@ -179,6 +180,7 @@ __all__ = [
     "Metrics",
     "MixInReplay",
     "MultiBatch",
+    "MultiReplayActors",
     "MultiWorkers",
     "NatureCNN",
     "NoHealthyShards",
@@ -281,7 +283,8 @@ _HOMES = {
     "tflow.rl.optimizers": ("SGD", "Adam", "RMSprop"),
     "tflow.rl.policies": ("ActorCriticSpec", "QSpec"),
     "tflow.rl.replay": (
-        "MixInReplay", "ParallelReplay", "ReplayActors", "StoreToBuffer", "UpdatePriorities", "create_replay_actors",
+        "MixInReplay", "MultiReplayActors", "ParallelReplay", "ReplayActors", "StoreToBuffer", "UpdatePriorities",
+        "create_replay_actors",
     ),
     "tflow.rl.schedules": ("Constant", "Exponential", "Linear", "Piecewise", "Schedule"),
     "tflow.rl.training": (

@@ -66,7 +66,7 @@ from tflow import (
 from tflow.rl.arrays import Array
 from tflow.rl.learner import Learner
 from tflow.rl.models import LSTM, MLP
-from tflow.rl.replay import ReplayActor
+from tflow.rl.replay_actors import MultiReplayActor, ReplayActor
 from tflow.runtime.sim import Faults, SimRuntime
 from tflow.testing.batches import rollouts
 
@@ -478,6 +478,47 @@ def test_sequences_are_replayed_for_policies_with_a_memory() -> None:
         assert item["mask"].any()
 
 
+@over_repeatable_runtimes
+@pytest.mark.parametrize("lockstep", [True, False])
+def test_replay_of_several_policies(runtime: str, lockstep: bool) -> None:
+    losses: dict[Literal["PPO", "DQN"], DQNLoss] = {"PPO": DQNLoss(), "DQN": DQNLoss()}
+    env = EnvSpec(partial(TogetherEnv, (Life(0, 4), Life(0, 4))))
+    workers = create_rollout_workers(env=env, losses=losses, policy_of=first_or_other, **SMALL)
+    names: list[Literal["PPO", "DQN"]] = ["PPO", "DQN"]
+    replay = create_replay_actors(policies=names, lockstep=lockstep, capacity=100, batch=8, min_size=10)
+    store = ParallelRollouts(workers).gather_sync().for_each(StoreToBuffer(replay))
+    one, other = ParallelReplay(replay).gather_sync().split()
+    trained = [
+        Select(one, policy="PPO").for_each(UpdatePriorities(workers)).for_each(TrainOneStep(workers, loss=DQNLoss())),
+        Select(other, policy="DQN").for_each(TrainOneStep(workers, loss=DQNLoss())),
+    ]
+    with RUNTIMES[runtime]() as session, Union(store.drain(), *trained).run(runtime=session) as run:
+        found = [next(run) for _ in range(12)]
+        if lockstep:
+            (drawn,) = run.ask(replay, together)
+            np.testing.assert_array_equal(drawn["PPO"]["obs"][:, :3], drawn["DQN"]["obs"][:, :3])
+            assert (drawn["PPO"]["obs"][:, 3] != drawn["DQN"]["obs"][:, 3]).all()
+    assert {item.policy for item in found} == {"PPO", "DQN"}
+
+
+def first_or_other(agent: str) -> Literal["PPO", "DQN"]:
+    return "PPO" if agent == "agent_0" else "DQN"
+
+
+def together(actor: ReplayActor) -> dict[str, Batch[str]]:
+    assert isinstance(actor, MultiReplayActor)
+    return {name: batch.untyped() for name, batch in actor.experience().batches.items()}
+
+
+def test_experience_of_several_policies_needs_a_place_for_each() -> None:
+    losses: dict[Literal["PPO", "DQN"], DQNLoss] = {"PPO": DQNLoss(), "DQN": DQNLoss()}
+    env = EnvSpec(partial(TogetherEnv, LIVES))
+    workers = create_rollout_workers(env=env, losses=losses, policy_of=policy_of, **SMALL)
+    stream = ParallelRollouts(workers).gather_sync().for_each(StoreToBuffer(create_replay_actors(min_size=1)))
+    with pytest.raises(OperatorError, match="this is experience of several policies"):
+        reports(stream, 3)
+
+
 # --------------------------------------------------------------------------- streams of batches
 
 
@@ -591,6 +632,7 @@ loose: Any = tflow  # Any: what checkers would reject, said at run time
         (lambda: loose.ParallelRollouts(create_replay_actors()), "workers must be what create_rollout_workers returns"),
         (lambda: loose.create_replay_actors(capacity=10, min_size=20), "min_size must be at most 10, got 20"),
         (lambda: loose.create_replay_actors(kind="fifo"), "kind must be 'uniform' or 'prioritized'"),
+        (lambda: loose.create_replay_actors(lockstep=True), "lockstep=True is about rows of several policies"),
         (lambda: loose.UpdateTargetNetwork(a3c()[1]), "A3CLoss has no target network"),
         (lambda: loose.TrainOneStep(a3c()[1], epochs=0), "epochs must be at least 1, got 0"),
         (lambda: loose.ComputeAdvantages(gamma=1.5), "gamma must be from 0 to 1, got 1.5"),

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 Reads = TypeVar("Reads", contravariant=True)
 Requires = TypeVar("Requires", contravariant=True, bound=Async, default=Async)
 
-Replayed: TypeAlias = Batch[Literal["obs", "actions", "rewards", "terminated", "next_obs", "discounts", "weights", "ids"]]
+ReplayedColumns = Literal["obs", "actions", "rewards", "terminated", "next_obs", "discounts", "weights", "ids"]
+Replayed: TypeAlias = Batch[ReplayedColumns]
 """What replay yields: rows that stand alone. ``discounts`` says how much the value of ``next_obs`` counts, ``weights`` corrects
 for sampling by priority, ``ids`` tell the buffer which rows these are."""
 
