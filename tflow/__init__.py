@@ -77,7 +77,9 @@ if TYPE_CHECKING:
     from tflow.rl.optimizers import Adam as Adam
     from tflow.rl.optimizers import RMSprop as RMSprop
     from tflow.rl.policies import ActorCriticSpec as ActorCriticSpec
+    from tflow.rl.policies import PolicySpec as PolicySpec
     from tflow.rl.policies import QSpec as QSpec
+    from tflow.rl.policy import Policy as Policy
     from tflow.rl.replay import MixInReplay as MixInReplay
     from tflow.rl.replay import MultiReplayActors as MultiReplayActors
     from tflow.rl.replay import ParallelReplay as ParallelReplay
@@ -90,6 +92,7 @@ if TYPE_CHECKING:
     from tflow.rl.schedules import Linear as Linear
     from tflow.rl.schedules import Piecewise as Piecewise
     from tflow.rl.schedules import Schedule as Schedule
+    from tflow.rl.tensors import Tensors as Tensors
     from tflow.rl.training import ApplyGradients as ApplyGradients
     from tflow.rl.training import LearnOnBatch as LearnOnBatch
     from tflow.rl.training import SendWeights as SendWeights
@@ -199,6 +202,8 @@ __all__ = [
     "Place",
     "Plan",
     "PlanError",
+    "Policy",
+    "PolicySpec",
     "Provenance",
     "QSpec",
     "RMSprop",
@@ -228,6 +233,7 @@ __all__ = [
     "Stateless",
     "StoreToBuffer",
     "Sync",
+    "Tensors",
     "TflowError",
     "TimeBudget",
     "TrainOneStep",
@@ -281,12 +287,14 @@ _HOMES = {
     "tflow.rl.metrics": ("Metrics", "ReportMetrics"),
     "tflow.rl.models": ("LSTM", "MLP", "ImpalaCNN", "Members", "NatureCNN", "SmallCNN"),
     "tflow.rl.optimizers": ("SGD", "Adam", "RMSprop"),
-    "tflow.rl.policies": ("ActorCriticSpec", "QSpec"),
+    "tflow.rl.policies": ("ActorCriticSpec", "PolicySpec", "QSpec"),
+    "tflow.rl.policy": ("Policy",),
     "tflow.rl.replay": (
         "MixInReplay", "MultiReplayActors", "ParallelReplay", "ReplayActors", "StoreToBuffer", "UpdatePriorities",
         "create_replay_actors",
     ),
     "tflow.rl.schedules": ("Constant", "Exponential", "Linear", "Piecewise", "Schedule"),
+    "tflow.rl.tensors": ("Tensors",),
     "tflow.rl.training": (
         "ApplyGradients", "LearnOnBatch", "SendWeights", "TrainOneStep", "TrainStats", "UpdateTargetNetwork", "UpdateWeights",
     ),

@@ -43,6 +43,10 @@ class Handles(Protocol[W_co]):
         """How often the policy was advanced."""
         ...
 
+    def incarnation(self, shard: int, /) -> int:
+        """Which life of an actor will meet what is sent to it now."""
+        ...
+
     def behind(self, policy: str = "default", /) -> set[int]:
         """The shards that have not been sent the current version."""
         ...
@@ -75,12 +79,12 @@ class Progress(Protocol):
 class Gate(Protocol):
     """Decides on the driver when a source of items may be asked, by what the plan has done so far."""
 
-    def closed(self, shard: int, incarnation: int, /) -> str:
-        """Why this actor is not to be asked yet; empty if it may be."""
+    def closed(self, shard: int, incarnation: int, items: int, /) -> str:
+        """Why this actor is not to be asked for so many items yet; empty if it may be."""
         ...
 
-    def passed(self, shard: int, /) -> None:
-        """It has been asked for one item."""
+    def passed(self, shard: int, incarnation: int, items: int, /) -> None:
+        """It has been asked."""
 
 
 class Live(Protocol):

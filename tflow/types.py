@@ -21,7 +21,7 @@ items left unopened
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sized
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Generic, NamedTuple, Never
 
@@ -185,6 +185,11 @@ class Ref(Generic[T]):
     def env_steps(self) -> int:
         """The env steps that went into the item, or into the members of a list."""
         return steps_of(self.held)
+
+    @property
+    def rows(self) -> int:
+        """How long the item is, if it is here; otherwise its env steps, of which a fragment has as many as rows."""
+        return len(self.held) if isinstance(self.held, Sized) else self.env_steps
 
     @property
     def summary(self) -> object:

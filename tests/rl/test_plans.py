@@ -65,12 +65,14 @@ from tflow import (
 )
 from tflow.rl.arrays import Array
 from tflow.rl.learner import Learner
+from tflow.rl.losses import LossValue
 from tflow.rl.models import LSTM, MLP
 from tflow.rl.replay_actors import MultiReplayActor, ReplayActor
 from tflow.runtime.sim import Faults, SimRuntime
 from tflow.testing.batches import rollouts
 
 T = TypeVar("T")
+loose: Any = tflow  # Any: what checkers would reject, said at run time
 PLANS = (((3, "terminated"), (4, "truncated")), ((2, "terminated"), (5, "terminated")))
 ENV = EnvSpec(partial(PlannedEnv, PLANS))
 SMALL: dict[str, Any] = {"num_envs": 2, "fragment": 6, "model": MLP((4,)), "optimizer": Adam(lr=0.01)}  # Any: several kinds
@@ -256,6 +258,32 @@ def test_gradients_go_back_to_the_worker_that_they_came_from() -> None:
     assert (one != other).any(), "each worker has the weights of its own last update"
 
 
+@pytest.mark.parametrize("to", ["source", "all"])
+def test_update_weights_goes_to_the_source_or_to_all(to: Literal["source", "all"]) -> None:
+    workers = create_rollout_workers(env=ENV, loss=A3CLoss(), **SMALL)
+    grads = ParallelRollouts(workers).par_for_each(ComputeGradients()).gather_async()
+    stream = grads.for_each(ApplyGradients(workers)).for_each(UpdateWeights(workers, to=to))
+    with stream.run() as run:
+        for _ in range(4):
+            next(run)
+        one, other = run.ask(workers, weights_of)
+    assert (one == other).all() == (to == "all")
+
+
+def test_what_is_sent_again_is_packed_once_unless_it_may_have_changed() -> None:
+    """On a cluster, holding a value means to put it into the object store."""
+    from tflow.runtime.shards import LivePool
+
+    pool = LivePool(create_replay_actors(), "x", 0)
+    held: list[object] = []
+    frozen = np.zeros(2)
+    frozen.flags.writeable = False
+    for value in (frozen, frozen, np.zeros(3)):
+        pool.hold(value, held.append)
+    pool.hold(value, held.append)
+    assert len(held) == 3
+
+
 def test_update_weights_sends_what_is_new_and_only_that() -> None:
     workers = create_rollout_workers(env=ENV, loss=DQNLoss(), exploration=EpsilonGreedy(1.0), **SMALL)
     evaluators = create_evaluation_workers(workers, episodes=2)
@@ -274,6 +302,68 @@ def test_update_weights_sends_what_is_new_and_only_that() -> None:
     for weights in held:
         np.testing.assert_array_equal(weights, newest)
     assert (here != session_weights(workers, "default")).any()
+
+
+def test_a_plan_that_no_checker_saw_is_refused_before_it_starts() -> None:
+    workers = loose.create_rollout_workers(env=ENV, loss=PPOLoss(), **SMALL)
+    wider = loose.ParallelRollouts(workers).par_with_columns(ComputeAdvantages())
+    with pytest.raises(PlanError, match='"TrainOneStep" is on-policy and needs a synchronous stream'):
+        wider.gather_async().for_each(TrainOneStep(workers)).validate()
+    again = loose.ParallelRollouts(workers).par_with_columns(ComputeAdvantages())
+    with pytest.raises(PlanError, match="is on-policy and needs a synchronous stream"):
+        ConcatBatches(again.gather_sync(), rows=6, exact=True).for_each(TrainOneStep(workers)).validate()
+    lists = loose.ParallelRollouts(workers).par_with_columns(ComputeAdvantages()).gather_rounds()
+    with pytest.raises(OperatorError, match=r"Put them together: ConcatRounds\(stream\)"):
+        reports(lists.for_each(TrainOneStep(workers)), 1)
+    bare = loose.ConcatRounds(loose.ParallelRollouts(workers).gather_rounds())
+    with pytest.raises(OperatorError, match=r"'advantages', but the batch has only .* added by ComputeAdvantages"):
+        reports(bare.for_each(TrainOneStep(workers)), 1)
+    several_workers = several()[1]
+    mixed = loose.ParallelRollouts(several_workers).gather_sync()
+    with pytest.raises(OperatorError, match=r"several policies\. Take one"):
+        reports(mixed.for_each(TrainOneStep(several_workers, loss=DQNLoss())), 1)
+
+
+@pytest.mark.parametrize("make", [a3c, ppo])
+def test_workers_may_come_and_go_in_the_middle_of_training(make: Callable[[], tuple[Plan[Metrics], AnyWorkers]]) -> None:
+    plan, workers = make()
+    with plan.run() as run:
+        for num in (2, 1, 3, 1, 2):
+            run.resize(workers, num)
+            found = [next(run) for _ in range(3)][-1]
+            assert found.training.skipped == 0
+        assert next(run).training.updates > 15
+
+
+@over_runtimes
+def test_training_elsewhere_is_reported(runtime: str) -> None:
+    workers = create_rollout_workers(env=ENV, loss=A3CLoss(), **SMALL)
+    stats = ParallelRollouts(workers).gather_async().hand_off(create_learner(workers), LearnOnBatch())
+    grouped = ParallelRollouts(workers).gather_async().batch(16, weigh=len).for_each(UpdateWeights(workers))
+    found = reports(ReportMetrics(stats, workers), 3, runtime)[-1]
+    assert found.training.updates == 3
+    assert [len(batches) >= 2 for batches in reports(grouped, 2, runtime)] == [True, True]
+
+
+def test_a_learner_elsewhere_says_if_nobody_would_renew_its_target() -> None:
+    workers = create_rollout_workers(env=ENV, loss=DQNLoss(), exploration=EpsilonGreedy(1.0), **SMALL)
+    replay = create_replay_actors(capacity=100, batch=8, min_size=10)
+    store = ParallelRollouts(workers).gather_sync().for_each(StoreToBuffer(replay))
+    learner = create_learner(workers)
+    with pytest.raises(OperatorError, match=r"which nobody would renew\. Say how often: target_every="):
+        reports(Union(store, ParallelReplay(replay).gather_sync().call(learner, LearnOnBatch())), 8)
+    again = create_learner(workers)
+    train = ParallelReplay(replay).gather_sync().call(again, LearnOnBatch(target_every=2))
+    store = ParallelRollouts(workers).gather_sync().for_each(StoreToBuffer(replay))
+    with Union(store, train).run() as run:
+        for _ in range(12):
+            next(run)
+        (renewed,) = run.ask(again, renewed_at)
+    assert renewed > 0
+
+
+def renewed_at(learner: Learner) -> int:
+    return learner.renewed_at
 
 
 # --------------------------------------------------------------------------- gradients
@@ -326,6 +416,20 @@ def test_a_gradient_that_is_not_finite_never_reaches_the_weights(place: int, poi
     with pytest.raises(Exception, match="10 gradients in a row were not finite"):
         learner.apply(gradient)
     np.testing.assert_array_equal(learner.policy.flat.get(), before)
+
+
+class Poison(A3CLoss):
+    """A loss that is no number."""
+
+    def compute(self, policy: Any, batch: Any, /, *, target: Any, steps: int) -> LossValue:  # Any: passed on
+        found = super().compute(policy, batch, target=target, steps=steps)
+        return LossValue(found.total * float("nan"), found.stats)
+
+
+def test_an_update_that_was_skipped_is_no_new_version() -> None:
+    workers = create_rollout_workers(env=ENV, loss=Poison(), **SMALL)
+    found = reports(ParallelRollouts(workers).gather_async().for_each(TrainOneStep(workers)), 4)
+    assert [(item.updates, item.skipped, item.version) for item in found] == [(0, 1, 0)] * 4
 
 
 def test_skipped_updates_are_counted_and_the_plan_goes_on() -> None:
@@ -614,9 +718,6 @@ def test_evaluation_runs_beside_training() -> None:
 # --------------------------------------------------------------------------- bad input
 
 
-loose: Any = tflow  # Any: what checkers would reject, said at run time
-
-
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -639,6 +740,13 @@ loose: Any = tflow  # Any: what checkers would reject, said at run time
         (lambda: loose.StandardizeFields(3), "give the names of columns"),
         (lambda: several()[1].learner, "has several learners: PPO, DQN"),
         (lambda: loose.create_learner(a3c()[1], policy="x"), "policy must be 'default', got 'x'"),
+        (lambda: loose.create_learner(3), "workers must be what create_rollout_workers returns"),
+        (lambda: loose.create_evaluation_workers(a3c()[1], num_envs=0), "num_envs must be at least 1"),
+        (lambda: loose.create_rollout_workers(env=ENV, loss=A3CLoss(), exploration=0.1), "such as EpsilonGreedy"),
+        (lambda: loose.create_rollout_workers(env=ENV, loss=A3CLoss(), model="mlp"), "model must be 'auto', a description"),
+        (lambda: loose.create_rollout_workers(env=ENV, losses={}, policy_of=str), "losses= is empty"),
+        (lambda: A3CLoss(gamma=7), "gamma must be from 0 to 1"),
+        (lambda: PPOLoss(clip=-1), "clip must be finite and above 0"),
     ],
 )
 def test_sentences_at_plan_time(make: Callable[[], object], message: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+from collections import OrderedDict
 from pathlib import Path
 from typing import Any
 
@@ -150,7 +151,9 @@ def test_a_tensor_over_a_read_only_array_shares_its_memory() -> None:
     [
         (b"nonsense", "is no policy that tflow has saved"),
         (b"", "is no policy that tflow has saved"),
-        ({"other": "x"}, "is no policy that tflow has saved"),
+        ({"other": "x"}, "it has weights, but nothing says of what"),
+        ({"tflow": json.dumps({"format": 1})}, "is damaged: its description of the policy cannot be read"),
+        ({"tflow": "[]"}, "is damaged: its description of the policy cannot be read"),
         ({"tflow": json.dumps({"format": 99})}, "has format 99; this version reads format 1"),
         (
             {"tflow": json.dumps({"format": 1, "model": {"class": "os.system"}, "policy": {"class": "QSpec"}})},
@@ -177,6 +180,16 @@ def test_files_that_are_no_policies_are_refused(content: bytes | dict[str, str],
 @pytest.mark.parametrize("space", [BOX, PICTURE, NESTED, spaces.Box(-np.inf, np.array([1.0, np.inf]), (2,), np.float64)])
 def test_spaces_survive_json(space: AnySpace) -> None:
     assert space_from_json(json.loads(json.dumps(space_to_json(space)))) == space
+
+
+def test_the_parts_of_a_dictionary_keep_their_order(tmp_path: Path) -> None:
+    seen = spaces.Dict(OrderedDict([("b", BOX), ("a", BOX)]))
+    made = policy(seen, model="auto")
+    made.save(tmp_path / "p")
+    obs = {"a": np.full(3, 0.5, np.float32), "b": np.full(3, -1.0, np.float32)}
+    again = Policy.load(tmp_path / "p")
+    row = made.layout.row(obs)
+    np.testing.assert_array_equal(again.scores(again.layout.row(obs)), made.scores(row))
 
 
 def test_spaces_that_cannot_be_saved_are_named() -> None:
@@ -305,6 +318,35 @@ def test_the_target_network_follows_hard_or_softly() -> None:
     learner.train(replayed())
     learner.renew_target()
     np.testing.assert_array_equal(learner.target.flat.get(), learner.weights)
+
+
+def test_noisy_layers_have_new_noise_in_every_update_and_the_same_in_every_run() -> None:
+    def trained() -> Learner:
+        learner = Learner(policy(spec=QSpec(noisy=True)), DQNLoss(), Adam(lr=0.01))
+        for _ in range(3):
+            learner.train(replayed(), minibatch=4)
+        return learner
+
+    torch.manual_seed(1)
+    one = trained()
+    torch.manual_seed(2)
+    np.testing.assert_array_equal(trained().weights, one.weights)
+    assert one.target is not None
+    noises = []
+    for _ in range(2):
+        one.train(replayed())
+        noises.append([part.clone() for name, part in one.policy.module.named_buffers() if name.endswith("noise_in")])
+    assert all(bool((before != after).any()) for before, after in zip(*noises, strict=True))
+    np.testing.assert_array_equal(
+        Learner(policy(spec=QSpec(noisy=True)), DQNLoss(), Adam()).weights, policy(spec=QSpec(noisy=True)).flat.get()
+    )
+
+
+def test_making_a_target_network_leaves_the_dice_of_torch_alone() -> None:
+    made = policy(spec=QSpec())
+    before = torch.random.get_rng_state()
+    Learner(made, DQNLoss(), Adam())
+    assert bool((torch.random.get_rng_state() == before).all())
 
 
 def test_the_kind_of_policy_must_fit_the_loss() -> None:

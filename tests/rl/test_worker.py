@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
-from typing import Any, Literal, cast
+from typing import Any, ClassVar, Literal, cast
 
 import gymnasium
 import numpy as np
@@ -14,13 +15,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.rl.toy_envs import ACTIONS, InTurnEnv, Life, PlannedEnv, PlannedVectorEnv, TogetherEnv, paid, wages
-from tflow import A3CLoss, DQNLoss, EnvError, EnvSpec, Episodes, EpsilonGreedy, PlanError, Shard
+from tflow import A3CLoss, DQNLoss, EnvError, EnvSpec, Episodes, EpsilonGreedy, ParameterNoise, PlanError, Shard
 from tflow.rl.arrays import Array
 from tflow.rl.batch import Batch, Rollout
+from tflow.rl.exploration import Explorer
 from tflow.rl.losses import Loss
 from tflow.rl.models import LSTM, MLP, SmallCNN
 from tflow.rl.multi_worker import MultiWorker
-from tflow.rl.worker import SingleWorker, seed_for
+from tflow.rl.worker import SingleWorker, Weights, seed_for
 from tflow.rl.workers import WorkerSpec
 
 Plans = tuple[tuple[tuple[int, str], ...], ...]
@@ -166,8 +168,8 @@ def test_evaluation_takes_whole_episodes_and_does_not_explore() -> None:
 class Breaks(gymnasium.Env[Any, Any]):  # Any: gymnasium's
     """Counts its steps, and does something wrong at one of them."""
 
-    def __init__(self, what: str, at: int) -> None:
-        self.what, self.at, self.count = what, at, 0
+    def __init__(self, what: str, at: int, length: int = 1000) -> None:
+        self.what, self.at, self.count, self.length = what, at, 0, length
         self.observation_space = spaces.Box(-1e3, 1e3, (2,), np.float32)
         self.action_space = spaces.Discrete(2)
 
@@ -190,7 +192,7 @@ class Breaks(gymnasium.Env[Any, Any]):  # Any: gymnasium's
                     obs = np.zeros(3, np.float32)
                 case "dtype":
                     obs = np.array(["a", "b"])
-        return obs, reward, False, False, {}
+        return obs, reward, self.count % self.length == 0, False, {}
 
 
 @pytest.mark.parametrize(
@@ -220,6 +222,38 @@ def test_an_env_that_is_restarted_loses_its_episode_and_no_other_row() -> None:
     assert len(batch) == 4 == batch.env_steps
     assert cast("Array", batch.nested("obs"))[:, 0].tolist() == [0, 1, 0, 1]
     assert batch.successors("obs")["obs"][:, 0].tolist() == [1, 2, 1, 2]
+
+
+def test_only_the_episode_that_failed_is_lost() -> None:
+    """The env fails in the second step of its third episode, in the middle of the second fragment."""
+    env = EnvSpec(Breaks, {"what": "raise", "at": 8, "length": 3}, on_error="restart")
+    worker = SingleWorker(WorkerSpec(env, {"default": A3CLoss()}, MLP((4,)), num_envs=1, fragment=4), SHARD)
+    first, second, third = (worker.sample() for _ in range(3))
+    # steps 1 to 4; then 5 and 6 end the second episode, 7 is lost with step 8; the new env begins at 1
+    assert first.successors("obs")["obs"][:, 0].tolist() == [1, 2, 3, 4]
+    assert second.successors("obs")["obs"][:, 0].tolist() == [5, 6]
+    assert third.successors("obs")["obs"][:, 0].tolist() == [1, 2, 3, 4]
+    summaries = [batch.summary for batch in (first, second, third) if isinstance(batch.summary, Episodes)]
+    assert [summary.lost for summary in summaries] == [0, 1, 0]
+    assert [summary.lengths for summary in summaries] == [(3,), (3,), (3,)]
+    assert third["t"].tolist() == [0, 1, 2, 0]
+
+
+def test_drifting_noise_begins_anew_with_each_episode() -> None:
+    started: list[Array] = []
+
+    class Told(Explorer):
+        def ended(self, rows: Array) -> None:
+            started.append(rows.copy())
+
+    worker = SingleWorker(spec((((2, "terminated"),), ((3, "truncated"),)), fragment=6), SHARD)
+    worker.lanes[0].explorer = Told()
+    worker.sample()
+    assert started.pop(0).all(), "all episodes begin"
+    numbers = [int(x) % 2 for x in cast("Array", worker.lanes[0].obs)[:, 0]]
+    lengths = [2 if number == 0 else 3 for number in numbers]
+    want = [[step % length == 0 for length in lengths] for step in range(1, 7)]
+    assert [rows.tolist() for rows in started] == [rows for rows in want if any(rows)]
 
 
 def test_a_loss_that_does_not_fit_the_actions_is_refused() -> None:
@@ -311,6 +345,108 @@ def _turn(moves: dict[int, tuple[int, int]], move: int) -> tuple[int, int, int]:
     return agent, move, action
 
 
+@pytest.mark.parametrize("make", [partial(TogetherEnv, LIVES), partial(InTurnEnv, (0, 1, 2, 1), (Life(0, 9),) * 3)])
+def test_evaluating_between_two_fragments_spoils_neither(make: Any) -> None:  # Any: something that makes an env
+    worker = MultiWorker(multi(make, 7), SHARD)
+    for _ in range(3):
+        worker.sample()
+        assert worker.evaluate().count == 10
+        for batch in worker.sample().batches.values():
+            if len(batch):
+                assert batch["t"][0] == 0, "new episodes have begun"
+
+
+class Greedy(SingleWorker):
+    """Notes what its policy acts with."""
+
+    def __init__(self, spec: WorkerSpec, shard: Shard) -> None:
+        super().__init__(spec, shard)
+        self.seen: list[Array] = []
+        self.taken: list[int] = []
+        plain_rows, plain_begin = self.policy.rows, self.lanes[0].envs.begin
+
+        def rows(*args: Any, **more: Any) -> Any:  # Any: passed on
+            self.seen.append(self.policy.flat.get())
+            return plain_rows(*args, **more)
+
+        def begin(actions: Array) -> None:
+            self.taken += actions.tolist()
+            plain_begin(actions)
+
+        self.policy.rows = rows  # type: ignore[method-assign]  # to listen
+        self.lanes[0].envs.begin = begin  # type: ignore[method-assign]  # to listen
+
+
+def test_the_memory_of_an_agent_begins_anew_with_each_episode() -> None:
+    base = multi(partial(TogetherEnv, LIVES), 12)
+    worker = MultiWorker(replace(base, model=LSTM(3, MLP((4,)))), SHARD)
+    for batch in worker.sample().batches.values():
+        columns = batch.untyped()
+        assert (columns["state"][columns["t"] == 0] == 0).all()
+        assert (columns["state"][columns["t"] > 0] != 0).any(axis=1).all()
+        assert (columns["t"] == 0).sum() > 2
+
+
+def test_evaluating_does_not_explore() -> None:
+    plans: Plans = (((4, "terminated"),),)
+    eager = Greedy(spec(plans, loss=DQNLoss(), exploration=EpsilonGreedy(1.0), episodes=30), SHARD)
+    eager.evaluate()
+    assert len(set(eager.taken)) < ACTIONS, "chance would take them all"
+    noisy = Greedy(spec(plans, loss=DQNLoss(), exploration=ParameterNoise(5.0)), SHARD)
+    noisy.set_weights(Weights("default", np.zeros_like(noisy.policy.flat.get())))
+    acting = noisy.policy.flat.get()
+    assert (acting != 0).any()
+    noisy.evaluate()
+    assert noisy.seen
+    assert all((weights == 0).all() for weights in noisy.seen)
+    np.testing.assert_array_equal(noisy.policy.flat.get(), acting)
+
+
+class Remembers(PlannedEnv):
+    """Notes the seeds that it is given."""
+
+    seeds: ClassVar[list[int]] = []
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:  # Any: gymnasium's
+        if seed is not None:
+            self.seeds.append(seed)
+        return super().reset(seed=seed, options=options)
+
+
+def test_training_after_an_evaluation_begins_with_other_episodes() -> None:
+    Remembers.seeds.clear()
+    env = EnvSpec(partial(Remembers, (((3, "terminated"),),)))
+    worker = SingleWorker(WorkerSpec(env, {"default": A3CLoss()}, MLP((4,)), num_envs=1, fragment=5), SHARD)
+    for _ in range(3):
+        worker.sample()
+        worker.evaluate()
+    assert len(Remembers.seeds) == len(set(Remembers.seeds)) == 6
+
+
+def test_schedules_go_on_where_the_driver_says_all_are() -> None:
+    worker = SingleWorker(spec((((3, "terminated"),),)), Shard("workers", 0, 4, 1, seed=7))
+    assert worker.all_steps == 0
+    worker.set_weights(Weights("default", worker.policy.flat.get(), 1000))
+    worker.sample()
+    assert worker.all_steps == 1000 + 4 * 10
+    worker.set_weights(Weights("default", worker.policy.flat.get(), 900))
+    assert worker.all_steps == 1040, "it never goes back"
+
+
+def test_a_fragment_that_is_lost_altogether_is_no_gradient() -> None:
+    env = EnvSpec(Breaks, {"what": "raise", "at": 2}, on_error="restart")
+    worker = SingleWorker(WorkerSpec(env, {"default": A3CLoss()}, MLP((4,)), num_envs=1, fragment=2), SHARD)
+    batch = worker.sample()
+    assert len(batch) == 0
+    gradient = worker.gradients(batch)
+    assert gradient.rows == 0
+    assert (gradient.values == 0).all()
+    assert isinstance(gradient.summary, Episodes)
+    assert gradient.summary.lost == 1
+
+
 def test_episodes_are_counted_by_env_and_by_policy() -> None:
     worker = MultiWorker(multi(partial(TogetherEnv, LIVES), 10), SHARD)
     summary = worker.sample().summary
@@ -340,18 +476,18 @@ def test_seeds_are_functions_of_their_parts() -> None:
 # --------------------------------------------------------------------------- envs that compute beside the policy
 
 
-@pytest.mark.parametrize("num_envs", [1, 2, 5])
+@pytest.mark.parametrize("num_envs", [1, 2, 3, 4])
 def test_lanes_that_take_turns_lose_nothing(num_envs: int) -> None:
     """Envs in processes of their own: while one half computes, the policy acts for the other."""
     plans: Plans = (((3, "terminated"), (4, "truncated")), ((2, "terminated"),))
     env = EnvSpec(partial(PlannedEnv, plans), vectorizer="processes")
     worker = SingleWorker(WorkerSpec(env, {"default": A3CLoss()}, MLP((4,)), num_envs=num_envs, fragment=7), SHARD)
     try:
-        assert len(worker.lanes) == min(2, num_envs)
-        for _ in range(2):
-            batch = worker.sample()
-            check_rows(batch, plans)
-            assert len(batch) == 7 * num_envs
+        assert len(worker.lanes) == (2 if num_envs % 2 == 0 else 1)
+        worker.sample()
+        batch = worker.sample()
+        check_rows(batch, plans)
+        assert len(batch) == 7 * num_envs
         seeds = {int(x) for x in cast("Array", batch.nested("obs"))[:, 0]}
         assert len(seeds) == num_envs, "every env has a seed of its own"
     finally:

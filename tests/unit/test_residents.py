@@ -115,11 +115,11 @@ class Budget:
 
     paid: dict[int, int] = field(default_factory=dict)
 
-    def closed(self, shard: int, incarnation: int, /) -> str:
-        return "" if self.paid.get(shard, 0) > 0 else f"shard {shard} is not paid"
+    def closed(self, shard: int, incarnation: int, items: int, /) -> str:
+        return "" if self.paid.get(shard, 0) >= items else f"shard {shard} is not paid"
 
-    def passed(self, shard: int, /) -> None:
-        self.paid[shard] -= 1
+    def passed(self, shard: int, incarnation: int, items: int, /) -> None:
+        self.paid[shard] -= items
 
 
 def no_budget(shard: Shard) -> Budget:
@@ -153,6 +153,39 @@ def test_nobody_is_asked_before_the_gate_opens(runtime: str, rounds: bool) -> No
             found.extend(item for item in run if isinstance(item, Sample))
     per_shard = [sum(item.shard == shard for item in found) for shard in (0, 1)]
     assert per_shard == ([2, 2] if rounds else [3, 2])
+
+
+@over_runtimes
+def test_a_gate_counts_items_and_not_calls(runtime: str) -> None:
+    budget = create_resident(no_budget)
+    stream = gated(samplers(1), budget).gather_async(per_call=2)
+    pay = from_items([0] * 5).for_each(Pay(budget))
+    with RUNTIMES[runtime]() as session, Union(pay, stream).run(runtime=session) as run:
+        found: list[Sample] = []
+        with pytest.raises(Deadlock, match="shard 0 is not paid"):
+            found.extend(item for item in run if isinstance(item, Sample))
+    assert len(found) == 4, "a fifth would have come with a sixth"
+
+
+def test_what_a_gate_could_not_count_is_refused() -> None:
+    stream = gated(samplers(1), create_resident(no_budget))
+    with pytest.raises(PlanError, match=r"par_batch\(2\): .* limits how often it is asked\. Gather first, then use batch\(2\)"):
+        stream.par_batch(2).gather_sync().validate()
+
+
+@pytest.mark.parametrize("rounds", [True, False])
+def test_a_shard_that_leaves_takes_its_closed_gate_along(rounds: bool) -> None:
+    budget, actors = create_resident(no_budget), samplers(2)
+    stream = gated(actors, budget)
+    gathered: Iter[Sample] = stream.gather_sync() if rounds else stream.gather_async()
+    pay = from_items([0, 0, 0]).for_each(Pay(budget))
+    with LocalRuntime() as session, Union(pay, gathered).run(runtime=session) as run:
+        assert next(run) == 0
+        run.resize(actors, 1)
+        found: list[Sample] = []
+        with pytest.raises(Deadlock, match="shard 0 is not paid"):
+            found.extend(item for item in run if isinstance(item, Sample))
+    assert [item.sequence for item in found] == [0, 1, 2]
 
 
 # --------------------------------------------------------------------------- replies

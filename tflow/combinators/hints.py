@@ -44,6 +44,8 @@ def show(hint: Hint) -> str:
         return "None"
     if get_origin(hint) is typing.Annotated:
         return show(get_args(hint)[0])
+    if isinstance(hint, typing.ForwardRef):
+        return hint.__forward_arg__
     if isinstance(hint, str):
         return hint
     args = get_args(hint)

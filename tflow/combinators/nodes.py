@@ -156,6 +156,12 @@ class Batch(Unary):
     """How much an item counts; one, if it is not given."""
     cut: Function | None = None
     """``cut(item, weight)``: an item in two, so that a group weighs no more than ``size``."""
+
+    @cached_property
+    def sync(self) -> bool:
+        """What is cut off waits for the next group, and is older than it."""
+        return self.up.sync and self.cut is None
+
     shape: ClassVar[str] = "batch({size})"
 
 

@@ -33,9 +33,22 @@ def validate(sink: nodes.Node) -> None:
                 f"{node.label} would never open: env steps are counted where items of actors arrive, and there are no items of "
                 "actors in this plan."
             )
+        if isinstance(node, nodes.Gathering):
+            _gates_can_count(node)
         if isinstance(node, (nodes.ForEach, nodes.CallActor)):
             _operator_fits(node, node.inputs[0], carried[node.inputs[0]])
     VALID.add(sink)
+
+
+def _gates_can_count(gather: nodes.Gathering) -> None:
+    """A gate counts what is asked of actors, so an item that is gathered must be one that was asked for."""
+    inside = [node for node in graph.walk(gather.up) if node.parallel]
+    gated = [node for node in inside if isinstance(node, nodes.FromActors) and node.gate is not None]
+    several = (nodes.Filter, nodes.FlatMap, nodes.Flatten, nodes.Batch, nodes.Shuffle, nodes.Zip)
+    for node in inside:
+        if gated and isinstance(node, several):
+            plain = node.what.removeprefix("par_")
+            raise PlanError(f"{node.label}: {gated[0].what} limits how often it is asked. Gather first, then use {plain}.")
 
 
 def _edges_are_used_once(order: list[nodes.Node]) -> None:
@@ -79,6 +92,7 @@ def _operator_fits(node: nodes.ForEach | nodes.CallActor, up: nodes.Node, given:
         if isinstance(required, typing.TypeVar):  # the class says nothing of it, but its kind does
             required = OnActor if isinstance(node.op, (ActorOp, StatefulActorOp)) else required
             required = Async if isinstance(node.op, (LiveOp, StatefulLiveOp)) else required
+            required = getattr(node.op, "requires", required)  # an operator that knows it only when it is made
         if not hints.accepts(wanted, given):
             raise PlanError(
                 f'Ill-typed plan: "{name}" consumes {hints.show(wanted)}, but "{up.what}" before it yields {hints.show(given)}.'

@@ -148,7 +148,7 @@ class Batch(Frozen, Generic[Kc]):
     def with_columns(self: Batch[K], new: Mapping[K2, Array]) -> Batch[K | K2]:
         """The batch with more columns, or others in their place."""
         rows = {name: len(column) for name, column in new.items() if len(column) != len(self)}
-        if rows and self.columns:
+        if rows:
             raise ValueError(f"with_columns: the batch has {len(self)} rows, the new columns have {rows}.")
         widened = self._like(
             {**self.columns, **cast("Mapping[str, Array]", new)}, self.ends, self.finals, self.env_steps, self.summary

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Never, cast
+from typing import Any, Literal, Never, cast, overload
 
 from typing_extensions import TypeVar
 
@@ -34,14 +34,19 @@ def cut_at(batch: Batch[K], rows: int) -> tuple[Batch[K], Batch[K]]:
 
 
 class ConcatBatches(Iter[Batch[K], Ci]):
-    """Batches of at least ``rows`` rows, made of consecutive ones; with ``exact``, of just so many. A smaller last one is kept.
+    """Batches of at least ``rows`` rows, made of consecutive ones; a smaller last one is kept. With ``exact`` they have just so
+    many; what is cut off waits for the next batch, so the stream is no longer synchronous.
 
     Law: all rows are there, in order; what was made of several batches has the provenance of all.
     """
 
     __slots__ = ()
 
-    def __init__(self, stream: Iter[Batch[K], Ci], *, rows: int, exact: bool = False) -> None:
+    @overload
+    def __init__(self, stream: Iter[Batch[K], Ci], *, rows: int, exact: Literal[False] = False) -> None: ...
+    @overload
+    def __init__(self: ConcatBatches[K, Async], stream: Iter[Batch[K], Async], *, rows: int, exact: bool) -> None: ...
+    def __init__(self, stream: Iter[Batch[K], Any], *, rows: int, exact: bool = False) -> None:  # Any: typed above
         check.instance("ConcatBatches", "stream", stream, Iter, "a driver stream (gather a parallel one first)")
         check.whole("ConcatBatches", "rows", rows, least=1)
         check.yes_or_no("ConcatBatches", "exact", exact)

@@ -41,6 +41,10 @@ class Episodes(Frozen):
             policies,
         )
 
+    def __repr__(self) -> str:
+        lost = f", {self.lost} lost" if self.lost else ""
+        return f"Episodes({self.count}{lost}, mean return {self.mean_return:.6g}, mean length {self.mean_length:.6g})"
+
     @property
     def mean_return(self) -> float:
         """Over the latest episodes; not a number before the first has ended."""

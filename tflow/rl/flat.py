@@ -47,8 +47,10 @@ class FlatWeights:
         self.parameter.grad = self.gradient
 
     def get(self) -> Array:
-        """A copy of the weights."""
-        return np.array(self.values.detach().cpu().numpy(), copy=True)
+        """A copy of the weights, read-only."""
+        weights = np.array(self.values.detach().cpu().numpy(), copy=True)
+        weights.flags.writeable = False
+        return weights
 
     def set(self, weights: Array) -> None:
         """Replace the weights."""

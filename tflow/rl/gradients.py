@@ -47,7 +47,7 @@ class AverageGradients(Stateless[list[Gradients], Gradients]):
         if len(policies) != 1:
             raise ValueError(f"AverageGradients: expected gradients of one policy, got {sorted(policies) or 'none at all'}.")
         rows = sum(each.rows for each in item)
-        shares = [each.rows / rows for each in item]
+        shares = [each.rows / rows if rows else 0.0 for each in item]
         values = np.zeros_like(item[0].values)
         for each, share in zip(item, shares, strict=True):
             values += each.values * np.asarray(share, values.dtype)

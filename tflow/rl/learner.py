@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from tflow.errors import TflowError
-from tflow.rl.arrays import Array, sealed
+from tflow.rl.arrays import Array
 from tflow.rl.batch import AnyBatch, Batch
 from tflow.rl.losses import Loss
 from tflow.rl.optimizers import Optimizer
@@ -20,6 +20,7 @@ from tflow.rl.policy import Policy
 from tflow.rl.schedules import schedule_of
 from tflow.rl.tensors import Tensors
 from tflow.rl.threads import fitting, threads
+from tflow.rl.worker import Weights
 
 AnyLoss = Loss[Any, Any]  # Any: what it reads and requires is checked where the plan is written
 MOST_SKIPPED = 10
@@ -61,6 +62,7 @@ class Learner:
         self.renewed_at = 0
         """The update after which the target network was last renewed."""
         self._weights: tuple[int, Array] | None = None
+        self._message: tuple[int, Weights] | None = None
 
     # ------------------------------------------------------------------- weights
 
@@ -68,8 +70,14 @@ class Learner:
     def weights(self) -> Array:
         """All weights in one read-only array; the same one until the next update."""
         if self._weights is None or self._weights[0] != self.updates:
-            self._weights = self.updates, sealed(self.policy.flat.get())
+            self._weights = self.updates, self.policy.flat.get()
         return self._weights[1]
+
+    def message(self, policy: str, env_steps: int) -> Weights:
+        """What workers are sent; the same until the next update, so that it is packed once."""
+        if self._message is None or self._message[0] != self.updates:
+            self._message = self.updates, Weights(policy, self.weights, env_steps)
+        return self._message[1]
 
     def get_weights(self) -> Array:
         """As ``weights``, for ``run.ask(workers.learner, Learner.get_weights)``."""
@@ -82,7 +90,7 @@ class Learner:
     def set_weights(self, weights: Array) -> None:
         """Go on from other weights."""
         self.policy.flat.set(weights)
-        self._weights = None
+        self._weights = self._message = None
         if self.target is not None:
             self.target.flat.set(weights)
 
@@ -215,4 +223,4 @@ class Learner:
         self.optimizer.load_state_dict(copy.deepcopy(state["optimizer"]))
         self.rng.bit_generator.state = state["rng"]
         self.updates, self.trained, self.skipped_in_a_row, self.renewed_at = state["counts"]
-        self._weights = None
+        self._weights = self._message = None

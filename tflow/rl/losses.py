@@ -95,6 +95,10 @@ class A3CLoss(Loss[Rollout, Async]):
     entropy_coef: float | Schedule = 0.01
     spec: ActorCriticSpec = field(default=ActorCriticSpec())
 
+    def __post_init__(self) -> None:
+        check.share("A3CLoss", "gamma", self.gamma)
+        check.share("A3CLoss", "lam", self.lam)
+
     def policy(self) -> PolicySpec:
         return self.spec
 
@@ -127,6 +131,11 @@ class PPOLoss(Loss[PPOReads, Sync]):
     normalize: bool = True
     """Standardise the advantages of each minibatch."""
     spec: ActorCriticSpec = field(default=ActorCriticSpec())
+
+    def __post_init__(self) -> None:
+        check.positive("PPOLoss", "clip", schedule_of(self.clip, where="PPOLoss: clip").at(0))
+        if self.value_clip is not None:
+            check.positive("PPOLoss", "value_clip", self.value_clip)
 
     def policy(self) -> PolicySpec:
         return self.spec
@@ -174,6 +183,8 @@ class DQNLoss(Loss[Replayed, Async]):
         from tflow.rl import q_learning
 
         own, older = q_policy(self, policy), q_policy(self, target)
+        own.fresh_noise()
+        older.fresh_noise()
         with torch.no_grad():
             following = older.outputs(batch, "next_obs")
             judged = own.outputs(batch, "next_obs") if self.double else following

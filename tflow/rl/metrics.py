@@ -100,6 +100,11 @@ class Metrics(Frozen):
         """Over the latest episodes."""
         return self.episodes.mean_return
 
+    def __str__(self) -> str:
+        found = self.flat()
+        shown = ("env_steps", "episodes", "return", "updates", "lag", "env_steps_per_s")
+        return ", ".join(f"{name} {found[name]:,.6g}" for name in shown)
+
     def flat(self) -> dict[str, float]:
         """All numbers by name, for loggers."""
         found: dict[str, float] = {
@@ -142,13 +147,11 @@ class Watch:
         if now - self.looked < REFRESH_S:
             return self
         steps, rows, past = progress.env_steps(workers), self.training.rows, now - self.looked
-        speed = Speed(
-            now - self.began,
-            (steps - self.env_steps) / past,
-            (rows - self.trained) / past,
-            {each.operator: each.busy_s for each in progress.stats().operators if each.busy_s},
-            progress.ledger(),
-        )
+        busy: dict[str, float] = {}
+        for each in progress.stats().operators:
+            if each.busy_s:
+                busy[each.operator] = busy.get(each.operator, 0.0) + each.busy_s
+        speed = Speed(now - self.began, (steps - self.env_steps) / past, (rows - self.trained) / past, busy, progress.ledger())
         return replace(self, speed=speed, looked=now, env_steps=steps, trained=rows)
 
 

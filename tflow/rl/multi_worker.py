@@ -73,7 +73,7 @@ class Seats:
         if turn.masks is not None:
             masks = np.ones((len(self.slots), turn.masks.shape[1]), dtype=bool)
             masks[rows] = turn.masks
-        tried = self.explorer.apply(every, steps=steps, rng=rng, masks=masks)
+        tried = self.explorer.apply(every, steps=steps, rng=rng, masks=masks) if explore else every
         logp, actions = acted.logp, tried[rows]
         if tried is not every:
             logp = self.explorer.logp(tried, every, steps=steps, masks=masks)[rows]
@@ -211,7 +211,7 @@ class MultiWorker(RolloutWorker):
 
     def start(self) -> dict[str, Turn]:
         if self.turns is None:
-            self.turns = self.envs.reset(seed_for(self.shard.seed))
+            self.turns = self.envs.reset(seed_for(self.shard.seed, "training", self.steps))
         return self.turns
 
     def advance(
@@ -247,10 +247,9 @@ class MultiWorker(RolloutWorker):
         return _episodes(finished, lost, by_policy)
 
     def evaluate(self) -> Episodes:
-        with one_thread():
-            self.turns = None
+        with self.without_exploring():
             self.seats = {name: seats.anew() for name, seats in self.seats.items()}
-            turns = self.envs.reset(seed_for(self.shard.seed, self.steps))
+            turns = self.envs.reset(seed_for(self.shard.seed, "evaluation", self.steps))
             self.returns[:] = 0
             self.lengths[:] = 0
             finished: list[tuple[float, int]] = []
@@ -260,7 +259,12 @@ class MultiWorker(RolloutWorker):
                 turns, over, _ = self.advance(turns, step, explore=False)
                 finished += over
                 self.steps += self.spec.num_envs
-        return self.summary(finished[: self.spec.episodes], 0)
+            found = self.summary(finished[: self.spec.episodes], 0)
+            self.seats = {name: seats.anew() for name, seats in self.seats.items()}
+            self.turns = None
+            self.returns[:] = 0
+            self.lengths[:] = 0
+        return found
 
     def close(self) -> None:
         self.envs.close()

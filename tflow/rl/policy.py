@@ -21,7 +21,7 @@ from tflow.rl.flat import FlatWeights, tensor
 from tflow.rl.heads import Categorical, Head, head_for
 from tflow.rl.models import ModelLike, build_encoder
 from tflow.rl.networks import ActorCriticNet, QNet
-from tflow.rl.policies import ActorCriticSpec, PolicySpec, QSpec
+from tflow.rl.policies import ActorCriticSpec, PolicySpec, QSpec, make_policy
 from tflow.rl.spaces import Layout, zero_based
 from tflow.rl.tensors import Tensors
 
@@ -71,6 +71,8 @@ class Policy(ABC):
         self.sequence_length = SEQUENCE_LENGTH
         self._memory: Array | None = None
         self._rng = np.random.default_rng(0)
+        self.generator = torch.Generator(self.device).manual_seed(0)
+        """For noise in the network."""
 
     @abstractmethod
     def make_head(self, action_space: AnySpace) -> Head:
@@ -85,11 +87,15 @@ class Policy(ABC):
     def state_size(self) -> int:
         """How many numbers its memory of one env has; 0 without memory."""
 
+    def __repr__(self) -> str:
+        what = f"{self.observation_space} -> {self.action_space}"
+        return f"{type(self).__name__}({what}, {self.flat.trainable:,} weights on {self.device})"
+
     def copy(self) -> Self:
         """The same policy with weights of its own."""
-        twin = type(self)(self.spec, self.model, self.observation_space, self.action_space, str(self.device))
+        twin = make_policy(self.spec, self.model, self.observation_space, self.action_space, device=str(self.device))
         twin.flat.set(self.flat.get())
-        return twin
+        return cast("Self", twin)
 
     # ------------------------------------------------------------------- acting
 
@@ -273,8 +279,8 @@ class QPolicy(Policy):
         if self.options.noisy:
             self.net.train(explore)
             if explore:
-                generator = torch.Generator(self.device).manual_seed(int(rng.integers(2**62)))
-                self.net.reset_noise(generator)
+                self.generator.manual_seed(int(rng.integers(2**62)))
+                self.fresh_noise()
         outputs, after = self.net(self.inputs_of(obs), self.state_of(state))
         values = self.net.q_values(outputs).cpu().numpy()
         allowed = values if masks is None else np.where(masks, values, -np.inf)
@@ -290,6 +296,11 @@ class QPolicy(Policy):
     def scores(self, obs: Obs) -> Array:
         outputs, _ = self.net(self.inputs_of(obs))
         return np.asarray(self.net.q_values(outputs).cpu().numpy())
+
+    def fresh_noise(self) -> None:
+        """Draw new noise for noisy layers: they explore by it, and each update learns with its own."""
+        if self.options.noisy:
+            self.net.reset_noise(self.generator)
 
     def outputs(self, batch: Tensors, name: str) -> Tensor:
         """What the network says about one of the observations in a batch: values, or their distributions."""

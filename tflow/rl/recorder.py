@@ -67,7 +67,7 @@ class Recorder:
         """The batch. ``values`` says what the policy expects of what follows each piece."""
         if not self.valid.any():
             return Batch({}, env_steps=env_steps, policy=policy, summary=summary)
-        valid, closed = self.valid.reshape(-1), (self.closed & self.valid).reshape(-1)
+        valid, closed = self.valid.reshape(-1), self.closed.reshape(-1)  # only rows that count are ever closed
         if self.whole:
             ends = np.flatnonzero(closed)
             places = ends

@@ -143,7 +143,8 @@ def create_replay_actors(
             f"{where}: lockstep=True is about rows of several policies; give policies=, and another kind than sequences."
         )
     spec = ReplaySpec(per_actor, batch, kind, alpha, beta, n_step, gamma, length, burn_in, names, lockstep)
-    limiter = Resident(MakeLimiter(num_actors, batch, min_size, samples_per_insert), 1, f"{name}.limiter")
+    unit = length - burn_in if kind == "sequences" else 1
+    limiter = Resident(MakeLimiter(num_actors, batch, min_size, samples_per_insert, unit), 1, f"{name}.limiter")
     described = MultiReplayActors if names else ReplayActors
     return described(spec, num_actors, name, mailbox, place=place, limiter=limiter)
 
@@ -159,7 +160,7 @@ class StoreToBuffer(RefOp[V]):
     def forward(self, live: Live, item: Ref[V], /) -> None:
         limiter, handles = live.resident(self.limiter), live[self.replay]
         shard = limiter.next_shard(len(handles))
-        limiter.stored[shard] = limiter.stored.get(shard, 0) + item.env_steps
+        limiter.store(shard, handles.incarnation(shard), item.rows)
         store = cast("Callable[[ReplayActor, V], object]", ReplayActor.insert)
         handles.send(store, item, shard=shard)
 

@@ -147,9 +147,11 @@ class Limiter:
     batch: int
     min_size: int
     samples_per_insert: float | None
-    stored: dict[int, int] = field(default_factory=dict)
-    asked: dict[int, int] = field(default_factory=dict)
-    lives: dict[int, int] = field(default_factory=dict)
+    unit: int = 1
+    """How many rows make one: of sequences, as many as each has of its own."""
+    rows: dict[tuple[int, int], int] = field(default_factory=dict)
+    """What each life of each actor was sent."""
+    asked: dict[tuple[int, int], int] = field(default_factory=dict)
     turn: int = -1
 
     def next_shard(self, count: int) -> int:
@@ -157,21 +159,26 @@ class Limiter:
         self.turn = (self.turn + 1) % count
         return self.turn
 
-    def closed(self, shard: int, incarnation: int, /) -> str:
-        if self.lives.setdefault(shard, incarnation) != incarnation:  # made again, and empty
-            self.lives[shard] = incarnation
-            self.stored[shard] = self.asked[shard] = 0
-        stored, asked = self.stored.get(shard, 0), self.asked.get(shard, 0)
+    def store(self, shard: int, incarnation: int, rows: int) -> None:
+        """So many rows are on their way to an actor."""
+        life = shard, incarnation
+        self.rows[life] = self.rows.get(life, 0) + rows
+
+    def closed(self, shard: int, incarnation: int, items: int, /) -> str:
+        life = shard, incarnation  # an actor that was made again is empty
+        stored, asked, more = self.rows.get(life, 0) // self.unit, self.asked.get(life, 0), items * self.batch
+        what = "rows" if self.unit == 1 else "sequences"
         least = max(1, -(-self.min_size // self.shards))
         if stored < least:
-            return f"replay actor {shard} has been sent {stored} of the {least} rows with which learning starts"
-        if self.samples_per_insert is not None and asked + self.batch > stored * self.samples_per_insert:
-            most = f"{stored} rows times samples_per_insert={self.samples_per_insert:g}"
-            return f"replay actor {shard} has been asked for {asked} rows, and {self.batch} more would be above {most}"
+            return f"replay actor {shard} has been sent {stored} of the {least} {what} with which learning starts"
+        if self.samples_per_insert is not None and asked + more > stored * self.samples_per_insert:
+            most = f"{stored} {what} times samples_per_insert={self.samples_per_insert:g}"
+            return f"replay actor {shard} has been asked for {asked} {what}, and {more} more would be above {most}"
         return ""
 
-    def passed(self, shard: int, /) -> None:
-        self.asked[shard] = self.asked.get(shard, 0) + self.batch
+    def passed(self, shard: int, incarnation: int, items: int, /) -> None:
+        life = shard, incarnation
+        self.asked[life] = self.asked.get(life, 0) + items * self.batch
 
 
 @dataclass(frozen=True)
@@ -182,6 +189,7 @@ class MakeLimiter:
     batch: int
     min_size: int
     samples_per_insert: float | None
+    unit: int = 1
 
     def __call__(self, shard: Shard) -> Limiter:
-        return Limiter(self.shards, self.batch, self.min_size, self.samples_per_insert)
+        return Limiter(self.shards, self.batch, self.min_size, self.samples_per_insert, self.unit)

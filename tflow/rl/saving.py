@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
@@ -17,12 +18,14 @@ from gymnasium import spaces
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
-from tflow.errors import CheckpointError
+from tflow.errors import CheckpointError, TflowError
 from tflow.rl.models import LSTM, MLP, ImpalaCNN, Members, ModelLike, NatureCNN, SmallCNN
 from tflow.rl.policies import ActorCriticSpec, QSpec, chosen_device, make_policy
 from tflow.rl.policy import Policy
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from tflow.rl.models import AnySpace
 
 FORMAT = 1
@@ -35,9 +38,12 @@ SPECS: dict[str, type] = {kind.__name__: kind for kind in (ActorCriticSpec, QSpe
 def save_policy(policy: Policy, path: str | os.PathLike[str]) -> None:
     """Write a policy. The file appears whole or not at all."""
     target = Path(path)
+    kind = _described(policy.spec, SPECS)
+    if kind is None:
+        raise CheckpointError(f"A policy of your own kind, {type(policy.spec).__name__}, cannot be saved: files hold no code.")
     header = {
         "format": FORMAT,
-        "policy": _described(policy.spec, SPECS),
+        "policy": kind,
         "model": _described(policy.model, MODELS),
         "observation_space": space_to_json(policy.observation_space),
         "action_space": space_to_json(policy.action_space),
@@ -57,12 +63,24 @@ def load_policy(path: str | os.PathLike[str], *, model: ModelLike | None = None,
     source = Path(path)
     try:
         with safe_open(source, framework="pt") as file:
-            header = json.loads((file.metadata() or {})["tflow"])
+            said = (file.metadata() or {}).get("tflow")
+            if said is None:
+                raise CheckpointError(f"{source} is no policy that tflow has saved: it has weights, but nothing says of what.")
+            header = json.loads(said)
             weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # it is no dictionary
     except FileNotFoundError:
         raise CheckpointError(f"There is no file {source}.") from None
     except (SafetensorError, KeyError, ValueError, OSError) as error:
         raise CheckpointError(f"{source} is no policy that tflow has saved: {error}.") from error
+    try:
+        return _rebuilt(source, header, weights, model, device)
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        if isinstance(error, TflowError):
+            raise
+        raise CheckpointError(f"{source} is damaged: its description of the policy cannot be read ({error!r}).") from error
+
+
+def _rebuilt(source: Path, header: Json, weights: dict[str, Tensor], model: ModelLike | None, device: str) -> Policy:
     if header.get("format") != FORMAT:
         raise CheckpointError(f"{source} has format {header.get('format')}; this version reads format {FORMAT}.")
     chosen = _made(header["model"], MODELS) if model is None else model
@@ -170,7 +188,9 @@ def space_from_json(value: Json) -> AnySpace:
         "Discrete": lambda: spaces.Discrete(value["n"], start=value["start"]),
         "MultiDiscrete": lambda: spaces.MultiDiscrete(value["nvec"], start=value["start"]),
         "MultiBinary": lambda: spaces.MultiBinary(value["n"]),
-        "Dict": lambda: spaces.Dict({name: space_from_json(part) for name, part in value["spaces"].items()}),
+        "Dict": lambda: spaces.Dict(  # in this order, which gymnasium would change
+            OrderedDict((name, space_from_json(part)) for name, part in value["spaces"].items())
+        ),
         "Tuple": lambda: spaces.Tuple([space_from_json(part) for part in value["spaces"]]),
     }
     if value.get("kind") not in makers:

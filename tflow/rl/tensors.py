@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from tflow.errors import TflowError
 from tflow.rl.arrays import Array
 from tflow.rl.batch import Batch
 from tflow.rl.flat import tensor
@@ -34,7 +35,7 @@ class Tensors:
 
     def __getitem__(self, name: str) -> Tensor:
         if name not in self.columns:
-            raise KeyError(f"The loss reads the column {name!r}, but the batch has only {sorted(self.columns)}.")
+            raise _missing(name, self.columns)
         return self.columns[name]
 
     def __contains__(self, name: str) -> bool:
@@ -72,5 +73,13 @@ def _nested(columns: Mapping[str, Tensor], name: str) -> Tensor | dict[str, Tens
     prefix = f"{name}/"
     members = {key.removeprefix(prefix): part for key, part in columns.items() if key.startswith(prefix)}
     if not members:
-        raise KeyError(f"The loss reads the column {name!r}, but the batch has only {sorted(columns)}.")
+        raise _missing(name, columns)
     return members
+
+
+ADDED_BY = {"advantages": "ComputeAdvantages()", "returns": "ComputeAdvantages()", "next_obs": "replay, or batch.with_next_obs()"}
+
+
+def _missing(name: str, columns: Mapping[str, Tensor]) -> TflowError:
+    hint = f" It is added by {ADDED_BY[name]}." if name in ADDED_BY else ""
+    return TflowError(f"The loss reads the column {name!r}, but the batch has only {sorted(columns)}.{hint}")

@@ -13,10 +13,10 @@ from tflow.combinators.actors import Resident
 from tflow.errors import PlanError, TflowError
 from tflow.live import Handles, Live
 from tflow.rl.arrays import Array
-from tflow.rl.batch import Batch
+from tflow.rl.batch import Batch, MultiBatch
 from tflow.rl.gradients import Gradients
 from tflow.rl.losses import Loss
-from tflow.rl.worker import RolloutWorker
+from tflow.rl.worker import RolloutWorker, Weights
 from tflow.rl.workers import AnyLoss, AnyWorkers, Workers
 from tflow.types import ActorOp, Async, Frozen, LiveOp, Ref, RefOp, Sync
 
@@ -56,7 +56,8 @@ def publish(live: Live, workers: AnyWorkers, policy: str, weights: Array, shards
     """Count one update of the weights and send them: to all workers, or to some. Returns the new version."""
     handles = live[workers]
     version = handles.advance(policy)
-    handles.update(RolloutWorker.set_weights, (policy, weights), shards=shards, policy=policy)
+    steps = live.progress.env_steps(workers)
+    handles.update(RolloutWorker.set_weights, Weights(policy, weights, steps), shards=shards, policy=policy)
     return version
 
 
@@ -66,7 +67,7 @@ def lag_of(live: Live, workers: AnyWorkers, policy: str, *, on_policy: bool = Fa
     if not live.shards(workers):
         return 0
     lag = live[workers].version(policy) - live.provenance.versions.get(policy, 0)
-    if on_policy and lag >= len(live[workers]):
+    if on_policy and lag >= max(len(live[workers]), workers.num):  # a pool may shrink in the middle of a round
         raise Stale(
             f"These rollouts were made {lag} updates ago, but the loss is on-policy. Each round must be sampled with the current "
             "weights: gather with gather_sync() or gather_rounds(), and train on each item once."
@@ -119,8 +120,20 @@ class TrainOneStep(LiveOp[Reads, TrainStats, Requires]):
         self.minibatch = minibatch
         self.max_grad_norm = max_grad_norm
 
+    @property
+    def requires(self) -> type[Async]:
+        """For plans that no type checker has seen."""
+        losses = self.workers.spec.losses.values() if self.loss is None else (self.loss,)
+        return Sync if any(map(is_on_policy, losses)) else Async
+
     def apply(self, live: Live, item: Any, /) -> TrainStats:  # Any: a batch with the columns that the loss reads
+        if isinstance(item, list):
+            raise TflowError("TrainOneStep: this is a list of batches, one per worker. Put them together: ConcatRounds(stream).")
+        if isinstance(item, MultiBatch):
+            raise TflowError("TrainOneStep: these are batches of several policies. Take one: Select(stream, policy=...).")
         batch: Batch[str] = item
+        if not len(batch):
+            return TrainStats(batch.policy)
         learner = live.resident(self.learners[batch.policy])
         loss = self.loss or learner.loss
         lag = lag_of(live, self.workers, batch.policy, on_policy=is_on_policy(loss))
@@ -174,6 +187,8 @@ class ApplyGradients(LiveOp[Gradients, TrainStats, Async]):
         learner = live.resident(self.learners[item.policy])
         lag = lag_of(live, self.workers, item.policy)
         steps = live.progress.env_steps(self.workers)
+        if not item.rows:
+            return TrainStats(item.policy)
         made = learner.apply(item.values, max_norm=self.max_grad_norm, steps=steps)
         learner.trained += item.rows
         version = live[self.workers].version(item.policy)
@@ -202,19 +217,20 @@ class UpdateWeights(RefOp[V]):
         for policy, resident in self.learners.items():
             learner = live.resident(resident)
             version = live[self.workers].version(policy)
-            self.send(live[self.workers], policy, learner, sources)
+            message = learner.message(policy, live.progress.env_steps(self.workers))
+            self.send(live[self.workers], policy, message, sources)
             for other in self.others:
                 handles = live[other]
                 while handles.version(policy) < version:
                     handles.advance(policy)
-                self.send(handles, policy, learner, range(len(handles)))
+                self.send(handles, policy, message, range(len(handles)))
 
     @staticmethod
-    def send(handles: Handles[RolloutWorker], policy: str, learner: Learner, shards: Iterable[int]) -> None:
+    def send(handles: Handles[RolloutWorker], policy: str, message: Weights, shards: Iterable[int]) -> None:
         behind = handles.behind(policy)
         wanted = [shard for shard in shards if shard in behind]
         if wanted:
-            handles.update(RolloutWorker.set_weights, (policy, learner.weights), shards=wanted, policy=policy)
+            handles.update(RolloutWorker.set_weights, message, shards=wanted, policy=policy)
 
 
 class UpdateTargetNetwork(LiveOp[TrainStats, TrainStats, Async]):
@@ -247,6 +263,10 @@ class LearnOnBatch(ActorOp["Learner", Batch[Any], TrainStats]):  # Any: what the
     """Renew the target network once per so many updates."""
 
     def apply(self, actor: Learner, item: Batch[str], /) -> TrainStats:
+        if actor.target is not None and self.target_every is None:
+            raise TflowError(
+                "LearnOnBatch: the loss compares with a target network, which nobody would renew. Say how often: target_every=."
+            )
         outcome = actor.train(
             item, epochs=self.epochs, minibatch=self.minibatch, max_norm=self.max_grad_norm, steps=actor.trained
         )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, cast
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
@@ -25,8 +27,13 @@ if TYPE_CHECKING:
     from tflow.rl.policy import Policy
     from tflow.rl.workers import WorkerSpec
 
-Weights = tuple[str, Array]
-"""A policy and all its weights."""
+
+class Weights(NamedTuple):
+    """What a worker is sent: all weights of a policy, and how many env steps had been made by all workers."""
+
+    policy: str
+    values: Array
+    env_steps: int = 0
 
 
 def seed_for(*parts: int | str) -> int:
@@ -44,6 +51,10 @@ class RolloutWorker(ABC):
         self.rng = np.random.default_rng(shard.seed)
         self.steps = 0
         """Env steps made here."""
+        self.told = (0, 0)
+        """What the driver said of all env steps, and how many had been made here then."""
+        self.plain: dict[str, Array] = {}
+        """The weights that were sent; exploring may act with others."""
         self.policies: dict[str, Policy] = {}
         self.explorers: dict[str, Explorer] = {}
         self._learners: dict[str, Learner] = {}
@@ -63,7 +74,8 @@ class RolloutWorker(ABC):
     @property
     def all_steps(self) -> int:
         """About how many env steps all workers have made: what schedules go by."""
-        return self.steps * self.shard.count
+        everybody, here = self.told
+        return everybody + (self.steps - here) * self.shard.count
 
     def add_policy(self, name: str, observation_space: AnySpace, action_space: AnySpace) -> Policy:
         """Make a policy, the same on all workers."""
@@ -82,13 +94,15 @@ class RolloutWorker(ABC):
 
     def set_weights(self, weights: Weights) -> None:
         """Act with these from now on."""
-        name, values = weights
-        self.policies[name].flat.set(values)
-        self.perturb(name, values)
+        self.policies[weights.policy].flat.set(weights.values)
+        self.perturb(weights.policy, weights.values)
+        if weights.env_steps > self.all_steps:  # others are ahead, or this is a later life
+            self.told = weights.env_steps, self.steps
 
     def perturb(self, name: str, weights: Array) -> None:
         """If exploring means to act with other weights, take those."""
         policy, explorer = self.policies[name], self.explorers[name]
+        self.plain[name] = weights
         noisy = explorer.weights(weights, rng=self.rng)
         if noisy is not weights:
             seen = self.latest_obs(name)
@@ -96,6 +110,17 @@ class RolloutWorker(ABC):
             policy.flat.set(noisy)
             if seen is not None and plain is not None:
                 explorer.adapt(plain, policy.scores(seen))
+
+    @contextmanager
+    def without_exploring(self) -> Iterator[None]:
+        """Act with the weights that were sent, in one thread."""
+        with one_thread():
+            acting = {name: policy.flat.get() for name, policy in self.policies.items()}
+            for name, policy in self.policies.items():
+                policy.flat.set(self.plain[name])
+            yield
+            for name, policy in self.policies.items():
+                policy.flat.set(acting[name])
 
     def latest_obs(self, policy: str) -> Obs | None:
         """What the policy sees right now; None before the first step."""
@@ -108,6 +133,9 @@ class RolloutWorker(ABC):
         name = batch.policy
         if name not in self._learners:
             self._learners[name] = Learner(self.policies[name], self.spec.losses[name], self.spec.optimizer)
+        if not len(batch):  # all of it was lost
+            nothing = np.zeros(self.policies[name].flat.trainable, np.float32)
+            return Gradients(nothing, rows=0, policy=name, summary=batch.summary)
         with one_thread():
             values, stats = self._learners[name].gradients(batch, steps=self.all_steps)
         return Gradients(values, rows=len(batch), env_steps=batch.env_steps, policy=name, stats=stats, summary=batch.summary)
@@ -139,6 +167,9 @@ class Lane:
         self.state = self.policy.initial_state(self.envs.num)
         self.lengths[:] = 0
         self.returns[:] = 0
+        self.began[:] = 0
+        self.finished = []
+        self.explorer.ended(np.ones(self.envs.num, dtype=bool))
 
     def act(self, recorder: Recorder, step: int, *, explore: bool) -> None:
         """Choose actions, write down what they are chosen by, and set the envs going."""
@@ -206,9 +237,8 @@ class Lane:
         self.began[:] = 0
 
     def following(self, obs: Obs, rows: Array) -> Following:
-        """What follows a piece: the final observation, and the state to judge it with. Copies: envs reuse memory."""
-        copied = {name: np.array(part, copy=True) for name, part in arrays.flat("obs", obs).items()}
-        return {**copied, "state": self.state[rows]}
+        """What follows a piece: the final observation (a copy already), and the state to judge it with."""
+        return {**arrays.flat("obs", obs), "state": self.state[rows]}
 
 
 class SingleWorker(RolloutWorker):
@@ -217,14 +247,13 @@ class SingleWorker(RolloutWorker):
     def __init__(self, spec: WorkerSpec, shard: Shard) -> None:
         super().__init__(spec, shard)
         (self.name,) = spec.losses
-        lanes = 2 if spec.env.computes_beside() and spec.num_envs > 1 else 1
-        sizes = [len(part) for part in np.array_split(np.arange(spec.num_envs), lanes)]
-        envs = [spec.env.make(size) for size in sizes]
+        lanes = 2 if spec.env.computes_beside() and spec.num_envs % 2 == 0 else 1
+        size = spec.num_envs // lanes
+        envs = [spec.env.make(size) for _ in range(lanes)]
         self.policy = self.add_policy(self.name, envs[0].observation_space, envs[0].own_action_space)
-        starts = [sum(sizes[:lane]) for lane in range(lanes)]
         self.lanes = [
-            Lane(self, each, slice(start, start + each.num), self.explorer(self.policy, each.num, lane, lanes))
-            for lane, (each, start) in enumerate(zip(envs, starts, strict=True))
+            Lane(self, each, slice(lane * size, (lane + 1) * size), self.explorer(self.policy, size, lane, lanes))
+            for lane, each in enumerate(envs)
         ]
         self.explorers[self.name] = self.lanes[0].explorer
         self.started = False
@@ -236,7 +265,7 @@ class SingleWorker(RolloutWorker):
     def sample(self) -> Rollout:
         with one_thread():
             if not self.started:
-                self.begin(seed_for(self.shard.seed))
+                self.begin(seed_for(self.shard.seed, "training", self.steps))
             recorder = Recorder(self.spec.num_envs, self.spec.fragment)
             for step in range(self.spec.fragment + 1):
                 for lane in self.lanes:  # while one acts, the envs of the other compute
@@ -270,8 +299,8 @@ class SingleWorker(RolloutWorker):
     def evaluate(self) -> Episodes:
         """``spec.episodes`` whole episodes: each env gives its first ones, so that short episodes are not counted more often."""
         wanted = -(-self.spec.episodes // self.spec.num_envs)
-        with one_thread():
-            self.begin(seed_for(self.shard.seed, self.steps))
+        with self.without_exploring():
+            self.begin(seed_for(self.shard.seed, "evaluation", self.steps))
             found = [episode for lane in self.lanes for episode in self.first_episodes(lane, wanted)]
             self.started = False
         first = [episode for _, episode in sorted(found, key=lambda pair: pair[0])][: self.spec.episodes]

@@ -213,6 +213,14 @@ def create_rollout_workers(
     if (losses is None) != (policy_of is None):
         raise PlanError(f"{where}: losses= and policy_of= belong together: policy_of(agent) is one of the names in losses.")
     chosen = {"default": loss} if loss is not None else dict(losses or {})
+    if not chosen:
+        raise PlanError(f"{where}: losses= is empty; give one loss per policy.")
+    if exploration is not None and not hasattr(exploration, "start"):
+        raise PlanError(f"{where}: exploration must be a way to explore such as EpsilonGreedy(0.1), got {exploration!r}.")
+    for given in model.values() if isinstance(model, Mapping) else (model,):
+        if given != "auto" and not (callable(given) or hasattr(given, "build")):
+            example = "'auto', a description such as MLP((64, 64)), or a function that makes your module"
+            raise PlanError(f"{where}: model must be {example}; got {given!r}.")
     for policy, given in chosen.items():
         check.instance(where, f"the loss of {policy!r}", given, Loss, "a loss such as PPOLoss()")
     if learner_threads is not None:
@@ -238,7 +246,12 @@ def create_evaluation_workers(
 ) -> AnyWorkers:
     """Workers of their own for whole episodes without exploring, with the policies of others. They get weights by
     ``UpdateWeights(workers, evaluators)``."""
-    check.whole("create_evaluation_workers", "episodes", episodes, least=1)
+    where = "create_evaluation_workers"
+    check.instance(where, "workers", workers, AnyWorkers, "what create_rollout_workers returns")
+    check.whole(where, "episodes", episodes, least=1)
+    check.whole(where, "num_workers", num_workers, least=1, most=check.MOST_ACTORS)
+    if num_envs is not None:
+        check.whole(where, "num_envs", num_envs, least=1)
     envs = min(workers.spec.num_envs, episodes) if num_envs is None else num_envs
     spec = replace(workers.spec, num_envs=envs, explore=False, episodes=episodes)
     return AnyWorkers(spec, num_workers, f"{workers.name}.evaluation", place=place, spec=spec)
@@ -311,5 +324,6 @@ def create_learner(
 
     Law: describing creates nothing.
     """
+    check.instance("create_learner", "workers", workers, AnyWorkers, "what create_rollout_workers returns")
     check.one_of("create_learner", "policy", policy, tuple(workers.spec.losses))
     return Actor(LearnerSpec(workers.spec, policy), 1, name, place=place)

@@ -75,9 +75,10 @@ class Driver(Site):
     def count(self, actors: Actors[object], env_steps: int, items: list[object]) -> None:
         """Items have reached the driver."""
         self.env_steps += env_steps
-        if env_steps:
+        said = summary_of(items)
+        if env_steps or said is not None:
             steps, summary = self.sampled.get(id(actors), (0, None))
-            self.sampled[id(actors)] = steps + env_steps, merged((summary, summary_of(items)))
+            self.sampled[id(actors)] = steps + env_steps, merged((summary, said))
 
     def size(self, actors: Actors[object]) -> int:
         """How many actors of a description there are now."""

@@ -132,14 +132,15 @@ class Gather(Cell):
         call.tag = link
         link.calls.append(call)
 
-    def barred(self, link: Link) -> str:
-        """Why a shard is not to be asked yet; empty if it may be."""
+    def barred(self, link: Link, count: int | TimeBudget = 1) -> str:
+        """Why a shard is not to be asked for so many items yet; empty if it may be, and then it is counted as asked."""
         if not isinstance(link.source, nodes.FromActors) or link.source.gate is None:
             return ""
-        gate = self.site.resident(link.source.gate)
-        why = gate.closed(link.shard.index, link.shard.incarnation)
+        gate, shard = self.site.resident(link.source.gate), link.shard
+        items = count.items if isinstance(count, TimeBudget) else count
+        why = gate.closed(shard.index, shard.incarnation, items)
         if not why:
-            gate.passed(link.shard.index)
+            gate.passed(shard.index, shard.incarnation, items)
         return why
 
     def arrived(self, call: Call) -> None:
@@ -170,7 +171,8 @@ class Gather(Cell):
         assert isinstance(reply, Reply)
         link.ended = link.ended or reply.ended
         self.failure = self.failure or reply.error
-        self.site.count(link.shard.pool.actors, reply.env_steps, reply.items)
+        if self.makes_items:
+            self.site.count(link.shard.pool.actors, reply.env_steps, reply.items)
         if self.makes_items:
             self.seen += len(reply.items)
         self.buffer.extend((ready, link) for ready in zip(reply.items, reply.origins, strict=True))
@@ -273,8 +275,8 @@ class Rounds(Gather):
     def __init__(self, node: nodes.Node, ups: tuple[Cell, ...], site: Site) -> None:
         self.asked: list[Link] = []
         """The shards that take part in the round under way."""
-        self.admitted = 0
-        """How many shards may be asked in the next round, so far."""
+        self.admitted: set[Link] = set()
+        """Shards that may be asked in the next round, so far."""
         super().__init__(node, ups, site)
 
     def answers(self) -> Iterator[Answer]:
@@ -283,10 +285,11 @@ class Rounds(Gather):
                 yield self.deliver()
             self.catch_up()
             if not self.asked:
-                open_links = [link for link in self.links if not link.ended]
-                while open_links and (why := self.bars(open_links)):
+                while why := self.bars():
                     yield Blocked(why)
-                self.asked = open_links
+                    self.catch_up()
+                self.asked = [link for link in self.links if not link.ended]
+                self.admitted.clear()
                 for link in self.asked:
                     self.issue(link, count=1)
             if not self.asked:
@@ -297,23 +300,25 @@ class Rounds(Gather):
         while True:
             yield self.end()
 
-    def bars(self, links: list[Link]) -> str:
-        """Why there is no round yet."""
-        while self.admitted < len(links):
-            why = self.barred(links[self.admitted])
-            if why:
-                return why
-            self.admitted += 1
-        self.admitted = 0
+    def bars(self) -> str:
+        """Why there is no round yet: somebody is not to be asked. Who may be asked is not asked for again."""
+        for link in self.links:
+            if not link.ended and link not in self.admitted:
+                if why := self.barred(link):
+                    return why
+                self.admitted.add(link)
         return ""
 
     def complete(self) -> bool:
         """True if every shard has answered. One that died and is made again is asked again: the round stays whole."""
         again = self.makes_items and self.on_death == "restart"
-        for link in self.asked:
+        for link in list(self.asked):
             if again and link.calls[0].done and link.calls[0].lost and not (link.shard.given_up or link.shard.leaving):
                 link.calls.popleft()
-                self.issue(link, count=1)
+                if self.barred(link):  # its new life has nothing to give yet: the round goes on without it
+                    self.asked.remove(link)
+                else:
+                    self.issue(link, count=1)
         return all(link.calls[0].done for link in self.asked)
 
     def end_round(self) -> Iterator[Answer]:
@@ -368,11 +373,12 @@ class Stream(Gather):
         closed, why = [], ""
         for link in self.finished:
             while len(link.calls) < self.node.in_flight and not link.ended and link.up_to_date:
-                why = self.barred(link)
+                count = self.site.runtime.most_items(self.node.per_call)
+                why = self.barred(link, count)
                 if why:
                     closed.append(link)
                     break
-                self.issue(link, count=self.site.runtime.most_items(self.node.per_call))
+                self.issue(link, count=count)
         self.finished = closed
         return why if closed else ""
 

@@ -66,6 +66,9 @@ class LiveHandles(Generic[W]):
     def behind(self, policy: str = "default", /) -> set[int]:
         return {shard.index for shard in self.pool.shards if shard.versions.get(policy, 0) < self.version(policy)}
 
+    def incarnation(self, shard: int, /) -> int:
+        return self._shard("incarnation", shard).incarnation
+
     def _shard(self, where: str, shard: int) -> LiveShard:
         if not 0 <= shard < len(self):
             raise IndexError(f"{where}: there is no shard {shard}; {self.pool.name} has {len(self)}.")
@@ -107,8 +110,9 @@ class LiveView:
             self.outbox.extend((shard, method, value) for shard in pool.shards if (pool.name, shard.index) in asked)
 
     def shards(self, actors: Actors[W], /) -> tuple[int, ...]:
-        name = self[actors].pool.name
-        return tuple(sorted({source.shard for source in self.provenance.sources if source.actors == name}))
+        pool = self[actors].pool
+        found = {source.shard for source in self.provenance.sources if source.actors == pool.name}
+        return tuple(sorted(shard for shard in found if shard < len(pool.shards)))  # some may have left
 
 
 @runs(nodes.ForEach)

@@ -66,14 +66,24 @@ def items_in(value: object) -> int:
     return sum(map(items_in, value)) if type(value) is list else 1
 
 
+def passes(node: nodes.Node) -> bool:
+    """True if a node moves items on without a look."""
+    return isinstance(node, PASSING) and getattr(node, "weigh", None) is None
+
+
+def takes_refs(node: nodes.Node) -> bool:
+    """True for an operator for which items had better stay where they are."""
+    return isinstance(node, nodes.ForEach) and isinstance(node.op, RefOp)
+
+
 def forwards(node: nodes.Node) -> bool:
-    """True for an operator that takes items unopened."""
-    return isinstance(node, nodes.ForEach) and (isinstance(node.op, RefOp) or not node.op.opens)
+    """True for an operator that needs no items opened for it."""
+    return takes_refs(node) or (isinstance(node, nodes.ForEach) and not node.op.opens)
 
 
 def looks_in(node: nodes.Node) -> bool:
     """True if an operator needs the items themselves, here on the driver."""
-    return not (forwards(node) or isinstance(node, (*PASSING, *TAKING, *GATHERING)))
+    return not (forwards(node) or passes(node) or isinstance(node, (*TAKING, *GATHERING)))
 
 
 def carriers(order: list[nodes.Node]) -> set[nodes.Node]:
@@ -81,7 +91,7 @@ def carriers(order: list[nodes.Node]) -> set[nodes.Node]:
     unopened. Where each call brings several items, they are small, and fetching them one by one would cost more."""
     wanted: set[nodes.Node] = set()
     for node in reversed(order):
-        if isinstance(node, TAKING) or forwards(node) or (node in wanted and isinstance(node, PASSING)):
+        if isinstance(node, TAKING) or takes_refs(node) or (node in wanted and passes(node)):
             wanted.update(up for up in node.inputs if not up.parallel)
     found: set[nodes.Node] = set()
     for node in order:

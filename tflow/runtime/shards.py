@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from tflow.combinators.actors import Actors
 from tflow.errors import ShardFailed
+from tflow.runtime.border import is_frozen
 from tflow.runtime.host import State
 
 if TYPE_CHECKING:
@@ -119,8 +120,8 @@ class LivePool:
         """The last value that was sent as state, and how the runtime holds it: it may be sent again, to other shards."""
 
     def hold(self, value: object, hold: Callable[[object], object]) -> object:
-        """What the runtime made of a value when it was sent last, if it is the same."""
-        if self.held[0] is not value:
+        """What the runtime made of a value when it was sent last, if it is the same and cannot have changed since."""
+        if self.held[0] is not value or not is_frozen(value):
             self.held = value, hold(value)
         return self.held[1]
 
