@@ -48,6 +48,7 @@ from tflow import (
     RolloutWorker,
     Select,
     SendWeights,
+    Shard,
     StandardizeFields,
     StoreToBuffer,
     TrainOneStep,
@@ -169,11 +170,9 @@ def test_plans_run_and_learn_something_on_every_runtime(name: str, runtime: str)
         assert f"{policy}/return" in last.flat()
 
 
-def session_weights(workers: AnyWorkers, policy: str) -> Array:
-    """What the weights are before anything is learned, in a session with seed 0."""
-    from tflow import Shard
-
-    return workers.learners[policy].make(Shard("x", 0, 1, 0, 0, session_seed=0)).weights
+def session_weights(workers: AnyWorkers, policy: str, seed: int = 0) -> Array:
+    """What the weights are before anything is learned, in a session with this seed."""
+    return workers.learners[policy].make(Shard("x", 0, 1, 0, 0, session_seed=seed)).weights
 
 
 @pytest.mark.parametrize("name", sorted(ALL.keys() - {"impala"}))
@@ -208,6 +207,16 @@ def test_a_deterministic_plan_gives_one_sequence_on_every_runtime(runtime: str) 
 
 
 # --------------------------------------------------------------------------- weights
+
+
+@over_runtimes
+def test_workers_and_learner_begin_with_the_same_weights(runtime: str) -> None:
+    plan, workers = a3c()
+    with RUNTIMES[runtime]() as session, plan.run(runtime=session, seed=6) as run:
+        learner = run.ask(workers.learner, Learner.get_weights)[0]
+        np.testing.assert_array_equal(learner, session_weights(workers, "default", seed=6))
+        for weights in run.ask(workers, weights_of):
+            np.testing.assert_array_equal(weights, learner)
 
 
 @over_runtimes
@@ -413,6 +422,10 @@ def test_a_gradient_that_is_not_finite_never_reaches_the_weights(place: int, poi
         np.testing.assert_array_equal(learner.policy.flat.get(), before)
     for name, value in moments["state"][0].items():
         assert bool((learner.optimizer.state_dict()["state"][0][name] == value).all())
+    assert learner.apply(np.zeros_like(gradient)), "a good one, and counting begins again"
+    before = learner.policy.flat.get()
+    for _ in range(9):
+        assert not learner.apply(gradient)
     with pytest.raises(Exception, match="10 gradients in a row were not finite"):
         learner.apply(gradient)
     np.testing.assert_array_equal(learner.policy.flat.get(), before)

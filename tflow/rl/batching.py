@@ -20,6 +20,7 @@ from tflow.rl.batch import Batch
 from tflow.types import Async
 
 K = TypeVar("K", bound=str)
+Ki = TypeVar("Ki", bound=str)
 Ci = TypeVar("Ci", bound=Async)
 
 
@@ -45,8 +46,8 @@ class ConcatBatches(Iter[Batch[K], Ci]):
     @overload
     def __init__(self, stream: Iter[Batch[K], Ci], *, rows: int, exact: Literal[False] = False) -> None: ...
     @overload
-    def __init__(self: ConcatBatches[K, Async], stream: Iter[Batch[K], Async], *, rows: int, exact: bool) -> None: ...
-    def __init__(self, stream: Iter[Batch[K], Any], *, rows: int, exact: bool = False) -> None:  # Any: typed above
+    def __init__(self: ConcatBatches[Ki, Async], stream: Iter[Batch[Ki], Async], *, rows: int, exact: bool) -> None: ...
+    def __init__(self, stream: Iter[Batch[Any], Any], *, rows: int, exact: bool = False) -> None:  # Any: typed above
         check.instance("ConcatBatches", "stream", stream, Iter, "a driver stream (gather a parallel one first)")
         check.whole("ConcatBatches", "rows", rows, least=1)
         check.yes_or_no("ConcatBatches", "exact", exact)
