@@ -359,12 +359,13 @@ def test_the_kind_of_policy_must_fit_the_loss() -> None:
 
 
 def test_a_policy_with_a_memory_is_trained_on_sequences() -> None:
-    learner = Learner(policy(model=LSTM(4, MLP((8,)))), A3CLoss(), Adam(lr=0.01))
-    learner.policy.sequence_length = 4
+    learner = Learner(policy(model=LSTM(4, MLP((8,)), length=4)), A3CLoss(), Adam(lr=0.01))
     data = batch().with_columns({"state": np.zeros((12, learner.policy.state_size), np.float32)})
     before = learner.weights
-    outcome = learner.train(data, minibatch=8)
-    assert outcome.updates == 2  # 4 sequences of 4 rows, of which a minibatch holds 2
+    outcome = learner.train(data, minibatch=6)
+    assert outcome.updates == 2  # 4 sequences, two of 4 rows and two of 2: a minibatch of 6 rows holds two
+    whole = Learner(policy(model=LSTM(4, MLP((8,)))), A3CLoss(), Adam(lr=0.01))
+    assert whole.train(data, minibatch=6).updates == 2  # no piece is longer than 6, so nothing is padded
     assert (learner.weights != before).any()
     with pytest.raises(PlanError, match="is trained on sequences"):
         from tflow.rl.tensors import Tensors

@@ -164,7 +164,8 @@ class Learner:
     ) -> Outcome:
         tensors = self._tensors(chosen.prepare(batch.untyped()))
         units = len(tensors) // max(tensors.length, 1)
-        size = units if minibatch is None else max(1, minibatch // max(tensors.length, 1))
+        rows_each = max(1.0, len(batch) / units)  # padding is no row
+        size = units if minibatch is None else max(1, int(minibatch / rows_each))
         totals: dict[str, torch.Tensor] = {}
         errors: torch.Tensor | None = None
         made = skipped = 0
@@ -200,7 +201,8 @@ class Learner:
         if not self.policy.recurrent:
             return Tensors.of(batch, self.policy.device)
         if "mask" not in batch:
-            batch = batch.sequences(self.policy.sequence_length)
+            longest = int((batch.ends - batch.starts).max()) + 1
+            batch = batch.sequences(min(self.policy.sequence_length, longest))
         return Tensors.of(batch, self.policy.device, length=int(batch.ends[0]) + 1)
 
     # ------------------------------------------------------------------- state

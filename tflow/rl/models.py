@@ -173,9 +173,12 @@ class LSTM:
 
     size: int = 128
     encoder: ModelLike = "auto"
+    length: int = 32
+    """It is trained on sequences of so many steps, or as many as there are in a row, if these are fewer."""
 
     def __post_init__(self) -> None:
         check.whole("LSTM", "size", self.size, least=1)
+        check.whole("LSTM", "length", self.length, least=1)
 
     def build(self, observation_space: AnySpace, /) -> RecurrentEncoder:
         from tflow.rl.networks import RecurrentEncoder

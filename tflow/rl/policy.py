@@ -19,7 +19,7 @@ from tflow.errors import PlanError
 from tflow.rl.arrays import Array, Obs
 from tflow.rl.flat import FlatWeights, tensor
 from tflow.rl.heads import Categorical, Head, head_for
-from tflow.rl.models import ModelLike, build_encoder
+from tflow.rl.models import LSTM, ModelLike, build_encoder
 from tflow.rl.networks import ActorCriticNet, QNet
 from tflow.rl.policies import ActorCriticSpec, PolicySpec, QSpec, make_policy
 from tflow.rl.spaces import Layout, zero_based
@@ -27,9 +27,6 @@ from tflow.rl.tensors import Tensors
 
 if TYPE_CHECKING:
     from tflow.rl.models import AnySpace
-
-SEQUENCE_LENGTH = 32
-"""Recurrent policies are trained on sequences of so many rows, if nobody says otherwise."""
 
 
 class Acted(NamedTuple):
@@ -68,7 +65,8 @@ class Policy(ABC):
         """For ``act``: envs that a worker runs count their choices from 0, a user's own may not."""
         self.module = self.make_net().to(self.device)
         self.flat = FlatWeights(self.module)
-        self.sequence_length = SEQUENCE_LENGTH
+        self.sequence_length = model.length if isinstance(model, LSTM) else 1
+        """How many rows in a row a policy with a memory is trained on."""
         self._memory: Array | None = None
         self._rng = np.random.default_rng(0)
         self.generator = torch.Generator(self.device).manual_seed(0)
