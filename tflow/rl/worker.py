@@ -118,9 +118,11 @@ class RolloutWorker(ABC):
             acting = {name: policy.flat.get() for name, policy in self.policies.items()}
             for name, policy in self.policies.items():
                 policy.flat.set(self.plain[name])
-            yield
-            for name, policy in self.policies.items():
-                policy.flat.set(acting[name])
+            try:
+                yield
+            finally:
+                for name, policy in self.policies.items():
+                    policy.flat.set(acting[name])
 
     def latest_obs(self, policy: str) -> Obs | None:
         """What the policy sees right now; None before the first step."""
