@@ -103,6 +103,10 @@ class Live(Protocol):
         """The shards of these actors that the item in hand comes from."""
         ...
 
+    def comes_from(self, actors: Actors[W], /) -> bool:
+        """True if the item in hand, or a part of it, was made by these actors, be they still there or not."""
+        ...
+
     def resident(self, resident: Resident[W], /) -> W:
         """The object that lives in the driver, of a description that the operator names in its fields."""
         ...

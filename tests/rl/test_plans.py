@@ -333,6 +333,16 @@ def test_a_plan_that_no_checker_saw_is_refused_before_it_starts() -> None:
         reports(mixed.for_each(TrainOneStep(several_workers, loss=DQNLoss())), 1)
 
 
+def test_training_other_workers_than_one_samples_from_is_noticed() -> None:
+    sampling = create_rollout_workers(env=ENV, loss=A3CLoss(), **SMALL)
+    trained = create_rollout_workers(env=ENV, loss=A3CLoss(), name="trained", **SMALL)
+    with pytest.raises(OperatorError, match="were sampled by workers, but trained would be trained with them"):
+        reports(ParallelRollouts(sampling).gather_async().for_each(TrainOneStep(trained)), 1)
+    grads = ParallelRollouts(sampling).par_for_each(ComputeGradients()).gather_async()
+    with pytest.raises(OperatorError, match="Name the same workers in both places"):
+        reports(grads.for_each(ApplyGradients(trained)), 1)
+
+
 @pytest.mark.parametrize("make", [a3c, ppo])
 def test_workers_may_come_and_go_in_the_middle_of_training(make: Callable[[], tuple[Plan[Metrics], AnyWorkers]]) -> None:
     plan, workers = make()

@@ -61,6 +61,16 @@ def publish(live: Live, workers: AnyWorkers, policy: str, weights: Array, shards
     return version
 
 
+def check_origin(where: str, live: Live, workers: AnyWorkers, env_steps: int) -> None:
+    """What was newly sampled must come from the workers whose policy is trained with it."""
+    if env_steps and live.provenance.sources and not live.comes_from(workers):
+        others = " and ".join(sorted({source.actors for source in live.provenance.sources}))
+        raise TflowError(
+            f"{where}: these rollouts were sampled by {others}, but {workers.name} would be trained with them. Name the same "
+            "workers in both places."
+        )
+
+
 def lag_of(live: Live, workers: AnyWorkers, policy: str, *, on_policy: bool = False) -> int:
     """The updates since the item in hand was made; 0 if it does not come from these workers. On-policy training takes nothing
     that is older than its round."""
@@ -134,6 +144,7 @@ class TrainOneStep(LiveOp[Reads, TrainStats, Requires]):
         batch: Batch[str] = item
         if not len(batch):
             return TrainStats(batch.policy)
+        check_origin("TrainOneStep", live, self.workers, batch.env_steps)
         learner = live.resident(self.learners[batch.policy])
         loss = self.loss or learner.loss
         lag = lag_of(live, self.workers, batch.policy, on_policy=is_on_policy(loss))
@@ -184,6 +195,7 @@ class ApplyGradients(LiveOp[Gradients, TrainStats, Async]):
         self.max_grad_norm = max_grad_norm
 
     def apply(self, live: Live, item: Gradients, /) -> TrainStats:
+        check_origin("ApplyGradients", live, self.workers, item.env_steps)
         learner = live.resident(self.learners[item.policy])
         lag = lag_of(live, self.workers, item.policy)
         steps = live.progress.env_steps(self.workers)

@@ -103,6 +103,10 @@ class LiveView:
             raise PlanError(f"{self.name} asks for {resident!r}, which it does not name. Put it into one of its fields.")
         return cast("W", self.residents[id(resident)])
 
+    def comes_from(self, actors: Actors[W], /) -> bool:
+        name = self[actors].pool.name
+        return any(source.actors == name for source in self.provenance.sources)
+
     def reply(self, method: Callable[[W, V], object], value: V, /) -> None:
         check.function("reply", method)
         asked = {(source.actors, source.shard) for source in self.provenance.sources}
