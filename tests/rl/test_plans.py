@@ -68,7 +68,7 @@ from tflow.rl.arrays import Array
 from tflow.rl.learner import Learner
 from tflow.rl.losses import LossValue
 from tflow.rl.models import LSTM, MLP
-from tflow.rl.replay_actors import MultiReplayActor, ReplayActor
+from tflow.rl.replay_actors import MultiReplayActor, ReplayActor, ReplaySpec
 from tflow.runtime.sim import Faults, SimRuntime
 from tflow.testing.batches import rollouts
 
@@ -637,6 +637,26 @@ def together(actor: ReplayActor) -> dict[str, Batch[str]]:
     return {name: batch.untyped() for name, batch in actor.experience().batches.items()}
 
 
+@pytest.mark.parametrize("policies", [(), ("PPO", "DQN")])
+@pytest.mark.parametrize("lockstep", [True, False])
+def test_a_replay_actor_goes_on_exactly_from_its_state(policies: tuple[str, ...], lockstep: bool) -> None:
+    spec = cast("ReplaySpec", loose.create_replay_actors(policies=policies, lockstep=lockstep and bool(policies)).make)
+    rows: Batch[str] = Batch({"obs": np.arange(40.0)[:, None], "rewards": np.ones(40), "terminated": np.zeros(40, bool)})
+    one, other = (spec(Shard("replay", 0, 1, 0, seed)) for seed in (1, 2))
+    one.insert(loose.MultiBatch(dict.fromkeys(policies, rows)) if policies else rows)
+    one.update_priorities(("PPO", np.arange(5), np.arange(5.0)))
+    other.load(one.state())
+
+    def drawn(actor: ReplayActor) -> list[float]:
+        found = actor.experience().batches.values() if isinstance(actor, MultiReplayActor) else [actor.sample()]
+        return [float(x) for batch in found for x in batch.untyped()["obs"][:, 0]]
+
+    assert drawn(one) == drawn(other)
+    fresh = spec(Shard("replay", 0, 1, 0, 2))
+    fresh.insert(loose.MultiBatch(dict.fromkeys(policies, rows)) if policies else rows)
+    assert drawn(one) != drawn(fresh), "without the state it would be another sample"
+
+
 def test_experience_of_several_policies_needs_a_place_for_each() -> None:
     losses: dict[Literal["PPO", "DQN"], DQNLoss] = {"PPO": DQNLoss(), "DQN": DQNLoss()}
     env = EnvSpec(partial(TogetherEnv, LIVES))
@@ -694,6 +714,23 @@ def test_aggregating_puts_batches_together_in_actors() -> None:
     for batch in reports(stream, 4):
         assert len(batch) == 3 * 12
         assert batch.env_steps == 36
+
+
+def test_fields_are_standardised_and_nothing_else_is_touched() -> None:
+    workers = create_rollout_workers(env=ENV, loss=A3CLoss(), **SMALL)
+    plain, standard = (
+        reports(stream, 2)
+        for stream in (
+            ParallelRollouts(workers).gather_sync(),
+            ParallelRollouts(workers).gather_sync().with_columns(StandardizeFields("rewards", "t")),
+        )
+    )
+    for before, after in zip(plain, standard, strict=True):
+        for name in ("rewards", "t"):
+            column = before.untyped()[name].astype(np.float64)
+            want = (column - column.mean()) / column.std()
+            np.testing.assert_allclose(after.untyped()[name], want, rtol=1e-4, atol=1e-5)
+        np.testing.assert_array_equal(after["obs"], before["obs"])
 
 
 # --------------------------------------------------------------------------- metrics

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
+from gymnasium.wrappers import FrameStackObservation, NormalizeReward
+from gymnasium.wrappers.vector import NormalizeObservation
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,10 +20,11 @@ from tests.rl.toy_envs import ACTIONS, InTurnEnv, Life, PlannedEnv, PlannedVecto
 from tflow import A3CLoss, DQNLoss, EnvError, EnvSpec, Episodes, EpsilonGreedy, ParameterNoise, PlanError, Shard
 from tflow.rl.arrays import Array
 from tflow.rl.batch import Batch, Rollout
-from tflow.rl.exploration import Explorer
+from tflow.rl.exploration import Explorer, GaussianNoise, OUNoise
 from tflow.rl.losses import Loss
 from tflow.rl.models import LSTM, MLP, SmallCNN
 from tflow.rl.multi_worker import MultiWorker
+from tflow.rl.policies import ActorCriticSpec
 from tflow.rl.worker import SingleWorker, Weights, seed_for
 from tflow.rl.workers import WorkerSpec
 
@@ -530,3 +533,38 @@ def test_actions_that_do_not_count_from_0() -> None:
     env = FromTwo()
     obs, _ = env.reset(seed=1)
     assert {int(worker.policy.act(obs, explore=True)) for _ in range(40)} == {2, 3, 4}
+
+
+# --------------------------------------------------------------------------- real envs with options
+
+
+@pytest.mark.parametrize("exploration", [GaussianNoise(0.3), OUNoise(), ParameterNoise(0.1)])
+@pytest.mark.parametrize("options", [ActorCriticSpec(), ActorCriticSpec(rescale=True), ActorCriticSpec(squash=True)])
+def test_noise_on_continuous_actions(exploration: Any, options: ActorCriticSpec) -> None:  # Any: ways to explore
+    settings = {"default": A3CLoss(spec=options)}
+    worker = SingleWorker(
+        WorkerSpec(EnvSpec("Pendulum-v1"), settings, MLP((4,)), num_envs=2, fragment=8, exploration=exploration), SHARD
+    )
+    batch = worker.sample()
+    assert batch["actions"].shape == (16, 1)
+    assert np.isfinite(batch["logp"]).all()
+    taken = worker.policy.head.to_env(batch["actions"])
+    assert (np.abs(taken) <= 2).all()
+    if options.rescale or options.squash:
+        ends = np.array([[-1.0], [1.0]], np.float32)
+        np.testing.assert_allclose(worker.policy.head.to_env(ends), [[-2], [2]], rtol=1e-6)
+
+
+def test_gymnasiums_wrappers_in_a_worker() -> None:
+    stacked = EnvSpec("CartPole-v1", wrappers=[partial(FrameStackObservation, stack_size=3), NormalizeReward])
+    batch = SingleWorker(WorkerSpec(stacked, {"default": A3CLoss()}, MLP((4,)), num_envs=2, fragment=9), SHARD).sample()
+    obs = cast("Array", batch.nested("obs"))
+    assert obs.shape[1:] == (3, 4)
+    inside = batch["t"][1:] > 0
+    np.testing.assert_array_equal(obs[1:][inside][:, :2], obs[:-1][inside][:, 1:])
+    assert len(set(batch["rewards"].tolist())) > 1, "CartPole itself pays the same each time"
+    normal = EnvSpec("CartPole-v1", vector_wrappers=[NormalizeObservation])
+    worker = SingleWorker(WorkerSpec(normal, {"default": A3CLoss()}, MLP((4,)), num_envs=8, fragment=200), SHARD)
+    worker.sample()
+    settled = cast("Array", worker.sample().nested("obs"))
+    assert np.abs(settled.std(axis=0) - 1).max() < 0.5

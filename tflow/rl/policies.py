@@ -51,6 +51,8 @@ class ActorCriticSpec(PolicySpec):
     """One encoder for both."""
     squash: bool = False
     """Continuous actions through a tanh, within the bounds of their space; otherwise they are clipped."""
+    rescale: bool = False
+    """The policy works in [-1, 1], whatever the bounds of the actions are (squashed ones always do)."""
     log_std: float = 0.0
     """Where the spread of continuous actions begins."""
 

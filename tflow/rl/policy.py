@@ -185,7 +185,8 @@ class ActorCritic(Policy):
         return self.net.state_size
 
     def make_head(self, action_space: AnySpace) -> Head:
-        return head_for(action_space, squash=self.options.squash, log_std_start=self.options.log_std)
+        options = self.options
+        return head_for(action_space, squash=options.squash, rescale=options.rescale, log_std_start=options.log_std)
 
     def make_net(self) -> ActorCriticNet:
         encoder = build_encoder(self.model, self.observation_space)
