@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from tflow.errors import TflowError as TflowError
     from tflow.live import Handles as Handles
     from tflow.live import Live as Live
+    from tflow.marks import flow as flow
+    from tflow.marks import plan as plan
     from tflow.rl.advantages import ComputeAdvantages as ComputeAdvantages
     from tflow.rl.batch import Batch as Batch
     from tflow.rl.batch import MultiBatch as MultiBatch
@@ -251,6 +253,7 @@ __all__ = [
     "create_replay_actors",
     "create_resident",
     "create_rollout_workers",
+    "flow",
     "from_actors",
     "from_items",
     "from_iterable",
@@ -258,6 +261,7 @@ __all__ = [
     "par_from_items",
     "par_from_iterables",
     "par_from_range",
+    "plan",
 ]
 
 # Where each public name lives; a test keeps this table, the list above and the imports the same.
@@ -276,6 +280,7 @@ _HOMES = {
         "ShardFailed", "TflowError",
     ),
     "tflow.live": ("Handles", "Live"),
+    "tflow.marks": ("flow", "plan"),
     "tflow.rl.advantages": ("ComputeAdvantages",),
     "tflow.rl.batch": ("Batch", "MultiBatch", "Rollout"),
     "tflow.rl.batching": ("ConcatBatches", "ConcatRounds", "StandardizeFields", "aggregate"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -14,9 +15,10 @@ BIN = Path(sys.executable).parent
 Rejected = set[tuple[str, int]]
 
 
-def run(*command: str) -> str:
+def run(*command: str, cwd: Path = CORPUS) -> str:
     """Standard output; a checker that crashed or did not understand its arguments is an error, never 'no errors'."""
-    done = subprocess.run([str(BIN / command[0]), *command[1:]], cwd=CORPUS, capture_output=True, text=True, timeout=300)
+    env = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "MYPYPATH")}
+    done = subprocess.run([str(BIN / command[0]), *command[1:]], cwd=cwd, env=env, capture_output=True, text=True, timeout=300)
     assert done.returncode in (0, 1), f"{command[0]} exited with {done.returncode}:\n{done.stdout}\n{done.stderr}"
     return done.stdout
 

@@ -219,7 +219,7 @@ def test_mistakes_are_sentences() -> None:
             "there is no 'explodes'; there are dies_before",
         ),
         (lambda: wrong.explore(one_of_each.right_plan(), one_of_each.one_of_each), "expected a function"),
-        (lambda: wrong.check_laws(abs, items=st.integers()), "expected an operator, .* got <built-in function abs>.$"),
+        (lambda: wrong.check_laws(abs, items=st.integers()), "expected an operator, .* got the function abs.$"),
         (lambda: wrong.check_combinator(lambda s: s, laws=[]), "say which laws"),
         (lambda: wrong.check_combinator(lambda s: s, laws=["order"]), "every law must be a law of tflow.laws"),
         (lambda: wrong.check_combinator(lambda s: s, laws=[FRESHNESS]), "is about actors; say parallel=True"),

@@ -167,12 +167,12 @@ class Untyped(LiveOp):  # type: ignore[type-arg]  # on purpose
 
 def test_types_are_found_through_mixins_and_kinds() -> None:
     shards = from_actors(create_actors(Worker), Worker.sample)
-    with pytest.raises(PlanError, match=r"MixedIn.*on-policy"):
+    with pytest.raises(PlanError, match=r"MixedIn.*needs a synchronous"):
         shards.gather_async().for_each(cast("Any", MixedIn())).validate()
     with pytest.raises(PlanError, match=r"Untyped.*must run on the driver"):
         shards.par_for_each(cast("Any", Untyped())).gather_sync().validate()
-    with pytest.raises(PlanError, match=r"OnPolicy.*on-policy"):
+    with pytest.raises(PlanError, match=r"OnPolicy.*needs a synchronous"):
         shards.repartition(2).gather_sync().for_each(cast("Any", OnPolicy())).validate()
-    with pytest.raises(PlanError, match=r"OnPolicy.*on-policy"):
+    with pytest.raises(PlanError, match=r"OnPolicy.*needs a synchronous"):
         shards.par_flat_map(lambda x: [x, x]).gather_sync().for_each(cast("Any", OnPolicy())).validate()
     shards.par_batch(2).par_map(len).gather_sync().for_each(OnPolicy()).validate()

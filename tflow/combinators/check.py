@@ -7,6 +7,7 @@ import numbers
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
+from tflow import sentences
 from tflow.combinators.labels import label_of
 from tflow.errors import PlanError
 from tflow.types import ActorOp, AnyOp, LiveOp, Op, RefOp, Stateful, StatefulActorOp, StatefulLiveOp, Stateless, TimeBudget
@@ -58,9 +59,7 @@ def at_least_zero(where: str, name: str, value: float) -> float:
 def function(where: str, value: object) -> None:
     """Something that can be called, and is not an operator."""
     if isinstance(value, Op):
-        name = type(value).__name__
-        hint = f" Use {where.replace('map', 'for_each')}({name}(...))." if where in ("map", "par_map") else ""
-        raise PlanError(f"{where}: {name} is an operator, not a function.{hint}")
+        raise PlanError(sentences.operator_for_function(where, type(value).__name__))
     if not callable(value):
         raise PlanError(f"{where}: expected a function, got {value!r}.")
 
@@ -81,10 +80,13 @@ def operator(where: str, value: object) -> AnyOp:
     """An operator that can be run: a frozen value of one of the kinds."""
     name = value.__name__ if isinstance(value, type) else type(value).__name__
     if isinstance(value, type) and issubclass(value, Op):
-        raise PlanError(f"{where}: got the class {name}; pass a value of it, {name}(...).")
+        raise PlanError(sentences.class_of_operator(where, name))
     if not isinstance(value, Op):
-        hint = f" Plain functions go to {where.replace('for_each', 'map')}()." if callable(value) and "for_each" in where else ""
-        raise PlanError(f"{where}: expected an operator, a value of a class that derives from Op, got {value!r}.{hint}")
+        if hasattr(value, "compute") and not callable(value) and "for_each" in where:
+            raise PlanError(sentences.columns_for_operator(where, name))
+        if callable(value):
+            raise PlanError(sentences.function_for_operator(where, label_of(value)))
+        raise PlanError(f"{where}: expected an operator, a value of a class that derives from Op, got {value!r}.")
     if not isinstance(value, KINDS):
         kinds = ", ".join(kind.__name__ for kind in KINDS)
         raise PlanError(f"{where}: {name} derives from Op directly, which has no method to run. Derive from one of {kinds}.")
@@ -97,7 +99,7 @@ def operator(where: str, value: object) -> AnyOp:
 def instance(where: str, name: str, value: X, kind: type | tuple[type, ...], wanted: str) -> X:
     """A value of the given class, described to the user as ``wanted``."""
     if not isinstance(value, kind):
-        raise PlanError(f"{where}: {name} must be {wanted}, got {value!r}.")
+        raise PlanError(sentences.wrong_argument(where, name, wanted, repr(value)))
     return value
 
 

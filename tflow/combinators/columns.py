@@ -9,11 +9,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic
+from typing import TYPE_CHECKING, Generic, Literal, get_args, get_origin
 
 from typing_extensions import TypeVar
 
-from tflow.combinators import check, nodes
+from tflow.combinators import check, hints, nodes
 from tflow.errors import PlanError
 from tflow.types import Async, OnActor, R, Stateless
 
@@ -34,9 +34,23 @@ Adds = TypeVar("Adds", bound=str, covariant=True)
 class AddColumns(ABC, Generic[Reads, Adds, R]):
     """An operator on batches that reads some columns and adds others."""
 
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The columns that it reads, as far as its class tells."""
+        return _literals(hints.base_arguments(type(self), AddColumns)[:1])
+
+    @property
+    def adds(self) -> tuple[str, ...]:
+        """The columns that it adds, as far as its class tells."""
+        return _literals(hints.base_arguments(type(self), AddColumns)[1:2])
+
     @abstractmethod
     def compute(self, batch: Batch[Reads], /) -> Mapping[Adds, Array]:
         """The new columns, one row per row of the batch."""
+
+
+def _literals(arguments: tuple[object, ...]) -> tuple[str, ...]:
+    return tuple(name for each in arguments if get_origin(each) is Literal for name in get_args(each))
 
 
 @dataclass(frozen=True)
@@ -48,6 +62,18 @@ class Widen(Stateless["Batch[str]", "Batch[str]"]):
     @property
     def shown_as(self) -> str:
         return type(self.columns).__name__
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """For plans that no type checker has seen: the columns that a batch must have."""
+        return self.columns.reads
+
+    def yields(self, given: object) -> object:
+        """What batches of a type become."""
+        have = hints.columns_of(given)
+        if have is None:
+            return given
+        return hints.generic(get_origin(given), Literal[(*dict.fromkeys((*have, *self.columns.adds)),)])
 
     def apply(self, item: Batch[str], /) -> Batch[str]:
         return item.with_columns(self.columns.compute(item))

@@ -63,3 +63,9 @@ def par_sources(node: nodes.Node) -> list[nodes.ParSource]:
     if isinstance(node, nodes.ParSource):
         return [node]
     return [source for up in node.inputs if node.parallel for source in par_sources(up)]
+
+
+def made_asynchronous(node: nodes.Node) -> nodes.Node:
+    """The first node that made a stream asynchronous: all before it is synchronous."""
+    late = [up for up in node.inputs if not up.sync]
+    return made_asynchronous(late[0]) if late else node

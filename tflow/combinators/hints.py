@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from types import UnionType
 from typing import TypeVar, get_args, get_origin, get_type_hints
 
+from tflow import sentences
 from tflow.combinators import nodes
 from tflow.types import AnyOp, Op
 
@@ -27,8 +28,6 @@ class _Unknown:
 
 
 UNKNOWN = _Unknown()
-ALIASES: dict[Hint, str] = {}
-"""Types that have a shorter name."""
 UNIONS = (typing.Union, UnionType)
 CONTAINERS = {list, set, frozenset, collections.deque, abc.Iterable, abc.Iterator, abc.Generator, abc.Sequence, abc.Collection}
 Signature = tuple[Hint, Hint, Hint]
@@ -38,8 +37,9 @@ def show(hint: Hint) -> str:
     """A type as users write it: ``list[int]``, ``Rollout``, ``int | str``."""
     if hint is UNKNOWN or isinstance(hint, TypeVar):
         return "?"
-    if hint in ALIASES:
-        return ALIASES[hint]
+    columns = columns_of(hint)
+    if columns is not None:
+        return sentences.batch(columns)
     if hint is None or hint is type(None):
         return "None"
     if get_origin(hint) is typing.Annotated:
@@ -61,6 +61,23 @@ def show(hint: Hint) -> str:
 
 def _name(hint: Hint) -> str:
     return str(getattr(hint, "__name__", hint)).rsplit(".", 1)[-1]
+
+
+def columns_of(hint: Hint) -> tuple[str, ...] | None:
+    """The columns of a batch, if they are known."""
+    args = get_args(hint)
+    if not args or not getattr(get_origin(hint), "has_columns", False):
+        return None
+    parts = get_args(args[0]) if get_origin(args[0]) in UNIONS else args[:1]
+    if not parts or any(get_origin(part) is not typing.Literal for part in parts):
+        return None
+    return tuple(name for part in parts for name in get_args(part))
+
+
+def missing_columns(wanted: Hint, given: Hint, op: AnyOp) -> list[str]:
+    """The columns that are wanted and not given, where both are known."""
+    have, reads = columns_of(given), getattr(op, "reads", None) or columns_of(wanted) or ()
+    return [] if have is None else [name for name in reads if name not in have]
 
 
 def operator_signature(op: AnyOp) -> Signature:
@@ -147,14 +164,17 @@ def accepts(wanted: Hint, given: Hint) -> bool:
         return True
 
 
-def result_of(fn: object) -> Hint:
-    """What a function returns, by its annotation."""
+def result_of(fn: object, given: Hint = UNKNOWN) -> Hint:
+    """What a function returns, by its annotation; if that is generic, when ``given`` is its first argument."""
     if inspect.isclass(fn):
         return fn
     try:
-        return get_type_hints(fn).get("return", UNKNOWN)
+        annotated = get_type_hints(fn)
     except Exception:  # an annotation can be any expression, and is evaluated here
         return UNKNOWN
+    result, known = annotated.pop("return", UNKNOWN), dict[object, Hint]()
+    solve(next(iter(annotated.values()), UNKNOWN), given, known)
+    return substitute(result, known)
 
 
 def member(hint: Hint) -> Hint:
@@ -184,7 +204,9 @@ def element(node: nodes.Node, inputs: tuple[Hint, ...]) -> Hint:
             return member(result_of(items)) if callable(items) else of_values(items)
         case nodes.FromActors(pull=pull, of=of, opens=opens):
             return getattr(of.make, "element", UNKNOWN) if opens else result_of(pull)
-        case nodes.Map(fn=fn) | nodes.Scan(fn=fn):
+        case nodes.Map(fn=fn):
+            return result_of(fn, inputs[0])
+        case nodes.Scan(fn=fn):
             return result_of(fn)
         case nodes.FlatMap(fn=fn):
             return member(result_of(fn))
@@ -205,6 +227,8 @@ def element(node: nodes.Node, inputs: tuple[Hint, ...]) -> Hint:
 
 
 def _operator_result(op: AnyOp, given: Hint) -> Hint:
+    if hasattr(op, "yields"):
+        return op.yields(given)  # it knows better than its class
     signature = operator_signature(op)
     if len(signature) != 3:
         return UNKNOWN

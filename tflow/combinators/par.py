@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeGuard, overload
 
 from typing_extensions import TypeIs, TypeVar
 
+from tflow import sentences
 from tflow.combinators import check, graph, nodes
 from tflow.combinators.actors import Actors
 from tflow.combinators.columns import K, ParWithColumns
@@ -56,9 +57,8 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G]):
         def __getattr__(self, name):
             if hasattr(type(self), name):  # a property that raised: let it say why
                 return object.__getattribute__(self, name)
-            inside = f" Use par_{name} to do it inside the actors, or" if hasattr(ParIter, f"par_{name}") else " To do this,"
-            hint = f"{inside} gather first: stream.gather_sync().{name}(...)." if hasattr(Iter, name) else ""
-            raise AttributeError(f"A parallel stream has no {name!r}.{hint}", name=name, obj=self)
+            inside, known = hasattr(ParIter, f"par_{name}"), hasattr(Iter, name)
+            raise AttributeError(sentences.no_driver_method(name, inside=inside, known=known), name=name, obj=self)
 
     # ------------------------------------------------------------------- inside the actors
 

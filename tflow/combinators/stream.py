@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Generic, Never, TypeGuard, overload
 
 from typing_extensions import TypeIs, TypeVar
 
+from tflow import sentences
 from tflow.combinators import check, nodes
 from tflow.combinators.actors import Actor
 from tflow.combinators.columns import K, WithColumns
@@ -43,8 +44,7 @@ class Iter(Runnable[T], Splits["Iter[T, C]", "Iter[T, Async]"], Generic[T, C]):
         def __getattr__(self, name):
             if hasattr(type(self), name):  # a property that raised: let it say why
                 return object.__getattribute__(self, name)
-            hint = " It runs inside actors, and this stream is on the driver." if name.startswith(("par_", "gather_")) else ""
-            raise AttributeError(f"A stream has no {name!r}.{hint}", name=name, obj=self)
+            raise AttributeError(sentences.no_parallel_method(name), name=name, obj=self)
 
     @obeys(LIKENESS)
     def map(self, fn: Callable[[T], U]) -> Iter[U, C]:
@@ -179,7 +179,7 @@ class Iter(Runnable[T], Splits["Iter[T, C]", "Iter[T, Async]"], Generic[T, C]):
 
         Law: as the built-in ``zip``.
         """
-        check.instance("zip", "other", other, Iter, "a driver stream (gather a parallel one first)")
+        check.instance("zip", "other", other, Iter, sentences.DRIVER_STREAM)
         return Iter(nodes.Zip(self.node, other.node))
 
     @obeys(CONSERVATION, DETERMINISM)

@@ -10,6 +10,7 @@ from typing import Generic, overload
 
 from typing_extensions import TypeVar
 
+from tflow import sentences
 from tflow.combinators import check, graph, nodes
 from tflow.combinators.par import ParIter
 from tflow.combinators.stream import Iter
@@ -70,7 +71,7 @@ class Union(Iter[T]):
         if not streams:
             raise PlanError("Union: give at least one stream.")
         for stream in streams:
-            check.instance("Union", "every input", stream, Iter, "a driver stream (gather a parallel one first)")
+            check.instance("Union", "every input", stream, Iter, sentences.DRIVER_STREAM)
         shares = None if weights is None else _shares(weights, len(streams))
         if mode is None:
             mode = "round_robin" if shares or all(stream.node.deterministic for stream in streams) else "async"

@@ -8,8 +8,10 @@ from collections.abc import Iterator
 from dataclasses import is_dataclass
 from weakref import WeakSet
 
-from tflow.combinators import graph, hints, nodes
+from tflow import sentences
+from tflow.combinators import graph, hints, nodes, suggestions, travel
 from tflow.combinators.actors import Actors
+from tflow.combinators.labels import label_of_operator
 from tflow.errors import PlanError
 from tflow.types import ActorOp, AnyOp, Async, LiveOp, OnActor, StatefulActorOp, StatefulLiveOp, Sync
 
@@ -35,6 +37,7 @@ def validate(sink: nodes.Node) -> None:
             )
         if isinstance(node, nodes.Gathering):
             _gates_can_count(node)
+        travel.check(node)
         if isinstance(node, (nodes.ForEach, nodes.CallActor)):
             _operator_fits(node, node.inputs[0], carried[node.inputs[0]])
     VALID.add(sink)
@@ -57,11 +60,10 @@ def _edges_are_used_once(order: list[nodes.Node]) -> None:
         for up in node.inputs:
             if isinstance(up, nodes.Split):
                 continue
+            if up in consumer and isinstance(up, nodes.Branch):
+                raise PlanError(sentences.branch_twice(up.split.label, up.index))
             if up in consumer:
-                raise PlanError(
-                    f"The stream {up.label} is consumed twice: by {consumer[up].label} and by {node.label}. "
-                    "To feed both, write `a, b = stream.split()`."
-                )
+                raise PlanError(sentences.consumed_twice(up.label, consumer[up].label, node.label))
             consumer[up] = node
 
 
@@ -71,32 +73,31 @@ def _branches_are_used(order: list[nodes.Node]) -> None:
         if isinstance(node, nodes.Branch):
             branches = used.setdefault(node.split, {})
             if node.index in branches:
-                raise PlanError(
-                    f"Branch {node.index} of {node.split.label} is consumed twice. Split into one more branch instead."
-                )
+                raise PlanError(sentences.branch_twice(node.split.label, node.index))
             branches[node.index] = node
     for split, branches in used.items():
-        missing = [str(index) for index in range(split.branches) if index not in branches]
+        missing = [index for index in range(split.branches) if index not in branches]
         if missing:
-            raise PlanError(
-                f"{split.label}: branch {', '.join(missing)} is never consumed, so the others would wait for it for ever. "
-                "Consume it (drain() will do) or split into fewer."
-            )
+            raise PlanError(sentences.branch_unused(split.label, missing))
 
 
 def _operator_fits(node: nodes.ForEach | nodes.CallActor, up: nodes.Node, given: hints.Hint) -> None:
     signature = hints.operator_signature(node.op)
-    name = type(node.op).__name__
+    name = label_of_operator(node.op)
     if len(signature) == 3:
         wanted, _, required = signature
         if isinstance(required, typing.TypeVar):  # the class says nothing of it, but its kind does
             required = OnActor if isinstance(node.op, (ActorOp, StatefulActorOp)) else required
             required = Async if isinstance(node.op, (LiveOp, StatefulLiveOp)) else required
             required = getattr(node.op, "requires", required)  # an operator that knows it only when it is made
+        wanted = getattr(node.op, "consumes", wanted)
+        missing = hints.missing_columns(wanted, given, node.op)
+        if missing:
+            adder = suggestions.adder(missing)
+            raise PlanError(sentences.columns(name, missing, up.label, hints.show(given), adder))
         if not hints.accepts(wanted, given):
-            raise PlanError(
-                f'Ill-typed plan: "{name}" consumes {hints.show(wanted)}, but "{up.what}" before it yields {hints.show(given)}.'
-            )
+            bridge = suggestions.bridge(node, wanted, given)
+            raise PlanError(sentences.flow(name, hints.show(wanted), up.label, hints.show(given), bridge))
         _capability_fits(node, name, required)
     if isinstance(node.op, (ActorOp, StatefulActorOp)):
         _actor_fits(node, name)
@@ -108,33 +109,39 @@ def _capability_fits(node: nodes.ForEach | nodes.CallActor, name: str, required:
         offered = OnActor
     if hints.accepts(required, offered):
         return
+    method = node.what.partition("(")[0]
     if hints.accepts(required, OnActor):
-        fix = "works beside an actor; apply it with par_for_each before gathering, or with call() or hand_off()"
-    elif offered is Async and hints.accepts(required, Sync):
-        late = [n.what for n in graph.walk(node.up) if n.parallel and n.holds_back]
-        fix = "is on-policy and needs a synchronous stream; use gather_sync()"
-        if late:
-            fix = f"is on-policy and needs a synchronous stream, but {late[0]} before it holds items of earlier rounds back"
-    else:
-        fix = "must run on the driver; gather first, then for_each"
-    raise PlanError(f'Ill-typed plan: "{name}" {fix} ({node.what} offers {offered.__name__}).')
+        raise PlanError(sentences.beside_actor(name, method))
+    if offered is Async and hints.accepts(required, Sync):
+        raise PlanError(sentences.sync(name, graph.made_asynchronous(node.up).label))
+    raise PlanError(sentences.on_driver(name, method))
 
 
 def _actor_fits(node: nodes.ForEach | nodes.CallActor, name: str) -> None:
-    wanted = actor_class_of(node.op)
-    if wanted is None:
+    known = actor_class_of(node.op)
+    wanted = known.__name__ if known is not None else _named_actor_of(node.op)
+    if not wanted:
         return
     for source in graph.par_sources(node):
         if isinstance(source, nodes.Scatter) or (isinstance(source, nodes.FromActors) and source.opens):
             raise PlanError(
-                f'"{name}" works beside a {wanted.__name__}, but the shards of {source.what} hold no actor of yours. Start from '
-                f"from_actors(create_actors({wanted.__name__}), ...)."
+                f'"{name}" works beside a {wanted}, but the shards of {source.what} hold no actor of yours. Start from '
+                f"from_actors(create_actors({wanted}), ...)."
             )
     owners = [node.actor] if isinstance(node, nodes.CallActor) else [actors for actors, _ in graph.shards(node)]
     for actors in owners:
         have = actors.actor_class()
-        if have is not None and not issubclass(have, wanted):
-            raise PlanError(f'"{name}" works beside a {wanted.__name__}, but the actors {actors.name!r} are {have.__name__}.')
+        if have is not None and not (issubclass(have, known) if known else wanted in [each.__name__ for each in have.__mro__]):
+            raise PlanError(sentences.other_actor(name, wanted, node.what.partition("(")[0], have.__name__))
+
+
+def _named_actor_of(op: AnyOp) -> str:
+    """The name of the class of actor that an actor operator asks for, if that is all it says: the class is imported later."""
+    for base in (ActorOp, StatefulActorOp):
+        for wanted in hints.base_arguments(type(op), base)[:1] if isinstance(op, base) else ():
+            if isinstance(wanted, typing.ForwardRef):
+                return wanted.__forward_arg__
+    return ""
 
 
 def actor_class_of(op: AnyOp) -> type | None:

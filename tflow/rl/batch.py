@@ -12,12 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Generic, Literal, Never, Self, TypeAlias, cast
+from typing import ClassVar, Generic, Literal, Never, Self, TypeAlias, cast
 
 import numpy as np
 from typing_extensions import TypeVar
 
-from tflow.combinators import hints
 from tflow.rl import arrays
 from tflow.rl.arrays import Array, Obs, sealed
 from tflow.types import Frozen, merged
@@ -46,6 +45,8 @@ class Batch(Frozen, Generic[Kc]):
     """
 
     __slots__ = ("columns", "ends", "env_steps", "finals", "policy", "summary")
+    has_columns: ClassVar[bool] = True
+    """Its type argument names columns."""
     columns: Mapping[str, Array]
     ends: Array
     finals: Mapping[str, Array]
@@ -296,7 +297,6 @@ class Batch(Frozen, Generic[Kc]):
 
 Rollout: TypeAlias = Batch[Sampled]
 """What rollouts yield."""
-hints.ALIASES[Rollout] = "Rollout"
 AnyBatch: TypeAlias = Batch[Never]
 """A batch, whatever its columns."""
 
@@ -309,6 +309,8 @@ class MultiBatch(Frozen, Generic[Kc, P]):
     """One batch per policy, sampled together from an env with several agents."""
 
     __slots__ = ("batches", "env_steps", "summary")
+    has_policies: ClassVar[bool] = True
+    """Its second type argument names policies."""
 
     def __init__(self, batches: Mapping[P, Batch[Kc]], *, env_steps: int = 0, summary: object = None) -> None:
         self.batches: Mapping[P, Batch[Kc]] = MappingProxyType(dict(batches))

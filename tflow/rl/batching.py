@@ -8,6 +8,7 @@ from typing import Any, Literal, Never, cast, overload
 
 from typing_extensions import TypeVar
 
+from tflow import sentences
 from tflow.combinators import check
 from tflow.combinators.columns import AddColumns
 from tflow.combinators.nodes import Map
@@ -48,11 +49,11 @@ class ConcatBatches(Iter[Batch[K], Ci]):
     @overload
     def __init__(self: ConcatBatches[Ki, Async], stream: Iter[Batch[Ki], Async], *, rows: int, exact: bool) -> None: ...
     def __init__(self, stream: Iter[Batch[Any], Any], *, rows: int, exact: bool = False) -> None:  # Any: typed above
-        check.instance("ConcatBatches", "stream", stream, Iter, "a driver stream (gather a parallel one first)")
+        check.instance("ConcatBatches", "stream", stream, Iter, sentences.DRIVER_STREAM)
         check.whole("ConcatBatches", "rows", rows, least=1)
         check.yes_or_no("ConcatBatches", "exact", exact)
         grouped = stream.batch(rows, weigh=rows_in, cut=cut_at if exact else None)
-        super().__init__(Map(grouped.node, Batch.concat))
+        super().__init__(Map(grouped.node, Batch.concat, shown_as=f"ConcatBatches({rows})"))
 
 
 class ConcatRounds(Iter[Batch[K], Ci]):
@@ -65,7 +66,7 @@ class ConcatRounds(Iter[Batch[K], Ci]):
 
     def __init__(self, stream: Iter[list[Batch[K]], Ci]) -> None:
         check.instance("ConcatRounds", "stream", stream, Iter, "what gather_rounds() gives")
-        super().__init__(Map(stream.node, Batch.concat))
+        super().__init__(Map(stream.node, Batch.concat, shown_as="ConcatRounds()"))
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,10 @@ class StandardizeFields(AddColumns[K, Never]):
         if not all(isinstance(field, str) for field in fields):
             raise PlanError(f"StandardizeFields: give the names of columns, such as 'advantages'; got {fields!r}.")
         object.__setattr__(self, "fields", fields)
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        return self.fields
 
     def compute(self, batch: Batch[K], /) -> Mapping[Never, Array]:
         mask = batch.columns.get("mask")

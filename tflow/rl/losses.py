@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, Generic, Literal, NamedTuple, TypeAl
 
 from typing_extensions import TypeVar
 
-from tflow.combinators import check, hints
+from tflow.combinators import check
 from tflow.rl.batch import Batch, Rollout
 from tflow.rl.policies import ActorCriticSpec, PolicySpec, QSpec
 from tflow.rl.schedules import Schedule, schedule_of
@@ -32,8 +32,6 @@ ReplayedColumns = Literal["obs", "actions", "rewards", "terminated", "next_obs",
 Replayed: TypeAlias = Batch[ReplayedColumns]
 """What replay yields: rows that stand alone. ``discounts`` says how much the value of ``next_obs`` counts, ``weights`` corrects
 for sampling by priority, ``ids`` tell the buffer which rows these are."""
-
-hints.ALIASES[Replayed] = "Replayed"
 
 
 class LossValue(NamedTuple):

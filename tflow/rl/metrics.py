@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
+from tflow import sentences
 from tflow.combinators import check, nodes
 from tflow.combinators.actors import Actors
 from tflow.combinators.runnable import Plan
@@ -24,6 +25,8 @@ from tflow.types import Frozen, StatefulLiveOp
 if TYPE_CHECKING:
     from tflow.runtime.ledger import Ledger
 
+Reported: TypeAlias = TrainStats | Batch[Sampled] | MultiBatch[Sampled, Any]  # Any: whatever the names of the policies
+"""What a report counts."""
 REFRESH_S = 1.0
 """How often speeds, times and the ledger are looked at: reporting itself is to cost nothing."""
 
@@ -187,7 +190,7 @@ class ReportMetrics(Plan[Metrics]):
 
     __slots__ = ()
 
-    def __init__(self, stream: Iter[TrainStats | Batch[Sampled] | MultiBatch[Sampled, str]], workers: AnyWorkers) -> None:
-        check.instance("ReportMetrics", "stream", stream, Iter, "a driver stream (gather a parallel one first)")
+    def __init__(self, stream: Iter[Reported], workers: AnyWorkers) -> None:
+        check.instance("ReportMetrics", "stream", stream, Iter, sentences.DRIVER_STREAM)
         check.instance("ReportMetrics", "workers", workers, AnyWorkers, "what create_rollout_workers returns")
         super().__init__(nodes.ForEach(stream.node, Report(workers)))

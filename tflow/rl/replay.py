@@ -12,6 +12,7 @@ from typing import Generic, cast, overload
 
 from typing_extensions import TypeVar
 
+from tflow import sentences
 from tflow.combinators import check, nodes
 from tflow.combinators.actors import ANYWHERE, Actors, Place, Resident
 from tflow.combinators.par import ParIter
@@ -30,12 +31,13 @@ from tflow.types import Async, LiveOp, Ref, RefOp
 V = TypeVar("V")
 U = TypeVar("U")
 P = TypeVar("P", bound=str)
+P_co = TypeVar("P_co", bound=str, covariant=True)
 T = TypeVar("T", covariant=True)
 SMALLEST = 1e-6
 """Added to priorities: what is known perfectly is still seen now and then."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class AnyReplay(Actors["ReplayActor"]):
     """Replay actors, and the driver's count of what is in them."""
 
@@ -46,7 +48,7 @@ class ReplayActors(AnyReplay):
     """Replay of one policy."""
 
 
-class MultiReplayActors(AnyReplay, Generic[P]):
+class MultiReplayActors(AnyReplay, Generic[P_co]):
     """Replay of several policies, by name."""
 
 
@@ -209,7 +211,7 @@ class MixInReplay(Iter[U, Async]):
     __slots__ = ()
 
     def __init__(self, stream: Iter[U], *, slots: int, proportion: float, seed: int = 0) -> None:
-        check.instance("MixInReplay", "stream", stream, Iter, "a driver stream (gather a parallel one first)")
+        check.instance("MixInReplay", "stream", stream, Iter, sentences.DRIVER_STREAM)
         check.whole("MixInReplay", "slots", slots, least=1)
         check.at_least_zero("MixInReplay", "proportion", proportion)
         check.whole("MixInReplay", "seed", seed, least=0)

@@ -10,6 +10,7 @@ from typing_extensions import TypeVar
 
 from tflow.combinators import check
 from tflow.combinators.actors import Resident
+from tflow.combinators.hints import base_arguments
 from tflow.errors import PlanError, TflowError
 from tflow.live import Handles, Live
 from tflow.rl.arrays import Array
@@ -136,6 +137,12 @@ class TrainOneStep(LiveOp[Reads, TrainStats, Requires]):
         losses = self.workers.spec.losses.values() if self.loss is None else (self.loss,)
         return Sync if any(map(is_on_policy, losses)) else Async
 
+    @property
+    def consumes(self) -> object:
+        """For plans that no type checker has seen: the batch that the loss reads."""
+        losses = list(self.workers.spec.losses.values()) if self.loss is None else [self.loss]
+        return base_arguments(type(losses[0]), Loss)[0] if len(losses) == 1 else Batch
+
     def apply(self, live: Live, item: Any, /) -> TrainStats:  # Any: a batch with the columns that the loss reads
         if isinstance(item, list):
             raise TflowError("TrainOneStep: this is a list of batches, one per worker. Put them together: ConcatRounds(stream).")
@@ -176,8 +183,6 @@ def check_training(
 
 def is_on_policy(loss: AnyLoss) -> bool:
     """True if a loss says in its type that it requires a synchronous stream."""
-    from tflow.combinators.hints import base_arguments
-
     return base_arguments(type(loss), Loss)[1:2] == (Sync,)
 
 

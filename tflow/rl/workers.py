@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, get_args, get_origin, overload
 
 from typing_extensions import TypeVar
 
-from tflow.combinators import check, nodes
+from tflow import sentences
+from tflow.combinators import check, graph, nodes
 from tflow.combinators.actors import ANYWHERE, Actor, Actors, Place, Resident
 from tflow.combinators.par import ParIter
 from tflow.combinators.stream import Iter
@@ -37,6 +38,7 @@ Requires = TypeVar("Requires", contravariant=True, bound=Async, default=Async)
 ReadsI = TypeVar("ReadsI")
 RequiresI = TypeVar("RequiresI", bound=Async)
 P = TypeVar("P", bound=str)
+P_co = TypeVar("P_co", bound=str, covariant=True)
 K = TypeVar("K", bound=str)
 T = TypeVar("T", covariant=True)
 Ci = TypeVar("Ci", bound=Async)
@@ -87,6 +89,12 @@ class LearnerSpec:
     workers: WorkerSpec
     policy: str
 
+    def makes(self) -> type:
+        """The class of what it makes."""
+        from tflow.rl.learner import Learner
+
+        return Learner
+
     def __call__(self, shard: Shard) -> Learner:
         from tflow.rl.learner import Learner
         from tflow.rl.policies import chosen_device, make_policy
@@ -104,7 +112,7 @@ class LearnerSpec:
         return Learner(made, spec.losses[name], spec.optimizer, seed=seed, threads=spec.learner_threads)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class AnyWorkers(Actors[RolloutWorker]):
     """Rollout workers, whatever their loss."""
 
@@ -140,7 +148,7 @@ class Workers(AnyWorkers, Generic[Reads, Requires]):
     """Workers with one policy, whose loss reads ``Reads`` and requires a stream that offers ``Requires``."""
 
 
-class MultiWorkers(AnyWorkers, Generic[P]):
+class MultiWorkers(AnyWorkers, Generic[P_co]):
     """Workers with several policies, by name."""
 
 
@@ -294,6 +302,10 @@ class OfPolicy(Stateless[MultiBatch[str, str], Batch[str]]):
 
     policy: str
 
+    def yields(self, given: object) -> object:
+        """For plans that no type checker has seen: the columns are those of all policies."""
+        return Batch[get_args(given)[0]] if get_origin(given) is MultiBatch else Batch[str]  # type: ignore[misc]  # known only now
+
     def apply(self, item: MultiBatch[str, str], /) -> Batch[str]:
         return item[self.policy]
 
@@ -307,9 +319,18 @@ class Select(Iter[Batch[K], Ci]):
     __slots__ = ()
 
     def __init__(self, stream: Iter[MultiBatch[K, P], Ci], *, policy: P) -> None:
-        check.instance("Select", "stream", stream, Iter, "a driver stream (gather a parallel one first)")
-        chosen = nodes.ForEach(stream.node, OfPolicy(policy), shown_as=f"Select({policy})")
-        super().__init__(nodes.Filter(chosen, has_rows))
+        check.instance("Select", "stream", stream, Iter, sentences.DRIVER_STREAM)
+        known = policies_of(stream.node)
+        if known and policy not in known:
+            raise PlanError(sentences.policy(policy, known))
+        chosen = nodes.ForEach(stream.node, OfPolicy(policy))
+        super().__init__(nodes.Filter(chosen, has_rows, shown_as=f"Select({policy})"))
+
+
+def policies_of(node: nodes.Node) -> tuple[str, ...]:
+    """The policies of the workers that a stream comes from; none if they are not known."""
+    workers = [each.of for each in graph.walk(node) if isinstance(each, nodes.FromActors)]
+    return tuple(dict.fromkeys(name for each in workers if isinstance(each, MultiWorkers) for name in each.spec.losses))
 
 
 def has_rows(batch: Batch[str]) -> bool:

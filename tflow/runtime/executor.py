@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from itertools import islice
 from types import TracebackType
-from typing import Generic, Self, cast
+from typing import ClassVar, Generic, Self, cast
 
 from tflow.combinators import check
 from tflow.combinators.actors import Actor, Actors, Resident
@@ -37,6 +37,8 @@ class Run(Generic[T]):
 
     It ends when the stream ends, when it is closed, or when something raises; then everything is torn down.
     """
+
+    cannot_travel: ClassVar[str] = "a run"
 
     def __init__(self, plan: Runnable[T], *, runtime: Runtime | None, seed: int, fuse: bool) -> None:
         self._closed = True  # until everything below has worked

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from time import perf_counter_ns
-from typing import Generic, Never, cast
+from typing import ClassVar, Generic, Never, cast
 
 from tflow.combinators import check, nodes
 from tflow.combinators.actors import Actors, Resident
@@ -25,6 +25,8 @@ Event = tuple[LiveShard, Callable[..., object], object]
 
 class LiveHandles(Generic[W]):
     """The live actors of one description, in the hands of an operator."""
+
+    cannot_travel: ClassVar[str] = "a handle of the driver"
 
     def __init__(self, pool: LivePool, outbox: deque[Event], runtime: Runtime) -> None:
         self.pool = pool
@@ -77,6 +79,8 @@ class LiveHandles(Generic[W]):
 
 class LiveView:
     """What a live operator may reach: the actors that it names, and where its item comes from."""
+
+    cannot_travel: ClassVar[str] = "a handle of the driver"
 
     def __init__(self, op: AnyOp, driver: Driver) -> None:
         self.name = type(op).__name__

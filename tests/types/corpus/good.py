@@ -162,7 +162,7 @@ def parallel_transforms(stream: ParIter[Rollout]) -> None:
     assert_type(stream.par_zip(rollouts()), ParIter[tuple[Rollout, Rollout]])
     assert_type(stream.select_shards(0), ParIter[Rollout])
     assert_type(stream.repartition(3), ParIter[Rollout, Async])
-    assert_type(stream.repartition(3).par_zip(stream), ParIter[tuple[Rollout, Rollout], Async])
+    assert_type(stream.repartition(3).par_zip(stream), ParIter[tuple[Rollout, Rollout], Async])  # PLUGIN linear
     assert_type(stream.named("x"), ParIter[Rollout])
     assert_type(stream.gather_sync(), Iter[Rollout, Sync])
     assert_type(stream.gather_rounds(), Iter[list[Rollout], Sync])
@@ -192,7 +192,7 @@ def unions(shards: ParIter[str], a: Iter[int], b: Iter[str], c: Iter[bytes], man
     assert_type(Union(a, b), Union[int | str])
     assert_type(Union(a, b, weights=[1, 2]), Union[int | str])
     assert_type(Union(a, b, c, mode="async"), Union[int | str | bytes])
-    assert_type(Union(a, a, a, a, b, b, c, c).take(1), Iter[int | str | bytes, Async])
+    assert_type(Union(a, a, a, a, b, b, c, c).take(1), Iter[int | str | bytes, Async])  # PLUGIN linear
     assert_type(Union(a.drain(), b).take(1), Iter[str, Async])
     assert_type(Union(*many), Union[int])
     assert_type(ParUnion(shards, par_from_range(3)).gather_sync(), Iter[str | int, Sync])

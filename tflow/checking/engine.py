@@ -1,0 +1,176 @@
+"""Runs mypy with the plugin: in a process of its own, with a configuration and a cache of its own, and reads what it says.
+
+The configuration of the user is never read. A run that ended in any other way than 'checked' is a ``CheckFailed`` with a
+sentence: it must never look like 'nothing found'.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
+from types import TracebackType
+from typing import Self
+
+from tflow.checking.findings import SYNTAX, CheckFailed, Finding
+from tflow.checking.layout import Batch, batches
+from tflow.checking.places import Sources
+from tflow.extras import require
+
+CACHE = ".tflow_cache"
+CONFIG = "mypy.toml"
+PLUGIN = "tflow.mypy_plugin"
+EXACT_CACHE = "tflow.checking.exact_cache"
+SKIPPED_LIBRARIES = ("torch", "torchvision", "ray", "gymnasium")
+"""Large libraries whose types no rule asks about: following them would cost most of the time."""
+RAISED = re.compile(r"^(?!note|error|version)([A-Za-z_][\w.]*): (.+)$", re.MULTILINE)
+"""The last line of a traceback."""
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a process said before it ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+class Engine:
+    """Checks batches of files, with one run of mypy each. A context manager: its files are gone at the end."""
+
+    def __init__(self, folder: Path, *, skip: Sequence[str] = (), plugin: str = PLUGIN) -> None:
+        require("mypy", extra="check", feature="Checks of plans")
+        self.folder = folder
+        self.skip = (*SKIPPED_LIBRARIES, *skip)
+        self.plugin = plugin
+        self.cache = folder / CACHE
+        try:
+            self.cache.mkdir(exist_ok=True)
+            (self.cache / ".gitignore").write_text("*\n")
+            self.desk = Path(mkdtemp(prefix="run-", dir=self.cache))
+            """A folder for this run alone, since several may check at a time."""
+        except OSError as error:
+            raise CheckFailed(f"{CACHE} is where findings are remembered, and it cannot be written: {error}.") from None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        rmtree(self.desk, ignore_errors=True)
+
+    def check(self, files: Sequence[str]) -> list[Finding]:
+        """Everything that mypy and the plugin object to, in whichever file."""
+        return [finding for batch in batches(files, self.folder) for finding in self.check_batch(batch)]
+
+    def check_batch(self, batch: Batch) -> list[Finding]:
+        listed = self.desk / "files.txt"  # a file, since a command line has a limit
+        listed.write_text("\n".join(as_argument(file) for file in batch.files), encoding="utf-8")
+        return self.read(self.run("mypy", *self.options(batch.roots), f"@{listed}"))
+
+    def options(self, roots: Sequence[str]) -> list[str]:
+        config = self.desk / CONFIG
+        config.write_text(configuration(self.folder, self.plugin, self.skip, roots), encoding="utf-8")
+        given = ["--config-file", str(config), "--cache-dir", str(self.cache), "--output", "json"]
+        return [*given, "--no-error-summary", "--show-traceback"]
+
+    def run(self, *command: str) -> Said:
+        done = subprocess.run(  # noqa: S603  # our own interpreter and our own words
+            [sys.executable, "-m", *command],
+            cwd=self.folder,
+            env=environment(),
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            errors="replace",
+        )
+        return Said(done.returncode, done.stdout, done.stderr)
+
+    def read(self, said: Said) -> list[Finding]:
+        """The findings, or ``CheckFailed`` if mypy did not get to the end."""
+        lines = [*said.out.splitlines(), *said.err.splitlines()]
+        errors = [json.loads(line) for line in lines if line.startswith('{"file": ')]
+        stopped = said.code not in (0, 1)
+        if stopped and ("Traceback" in said.err or "INTERNAL ERROR" in said.err):
+            raise CheckFailed(self.crash(said))
+        for error in errors:
+            if (stopped or error["line"] < 1) and error["severity"] == "error" and error["code"] != SYNTAX:
+                hint = (error["hint"] or "").partition("\n")[0]
+                what = "start" if error["file"].endswith(CONFIG) else f"check {error['file']}"
+                raise CheckFailed(f"mypy could not {what}: {error['message']}. {hint}".strip())
+        if not errors and said.code != 0:
+            own = [line for line in lines if line.startswith("tflow")]  # the plugin's own words, such as about versions
+            words = " ".join(filter(None, lines)) or "it said nothing"
+            raise CheckFailed(own[0] if own else f"mypy stopped with exit code {said.code}: {words}")
+        return Sources(self.folder).findings(errors)
+
+    def crash(self, said: Said) -> str:
+        """One sentence; the traceback goes to a file. What tflow itself raises on purpose is passed on as it is."""
+        raised = RAISED.findall(f"{said.err}\n{said.out}")  # mypy itself writes it there, its daemon here
+        name, words = raised[-1] if raised else ("it said", " ".join(said.err.split()))
+        if name.startswith("tflow."):
+            return words
+        log = self.cache / "crash.txt"
+        log.write_text(f"{said.out}\n{said.err}", encoding="utf-8")
+        place = re.search(r"^(.+?): error: INTERNAL ERROR", said.err, re.MULTILINE)
+        where = f" at {place[1]}" if place else ""
+        number = ".".join(map(str, mypy_version()))
+        return f"mypy {number} crashed{where} ({name}: {words}). The traceback is in {CACHE}/{log.name}."
+
+
+def as_argument(file: str) -> str:
+    """A file whose name looks like an option is still a file."""
+    return f"./{file}" if file.startswith(("-", "@")) else file
+
+
+def environment() -> dict[str, str]:
+    """Ours, so that no module of the working directory shadows one of mypy's, and tflow is found wherever it is."""
+    env = {key: value for key, value in os.environ.items() if key != "MYPY_CACHE_DIR"}
+    places = [*env.get("PYTHONPATH", "").split(os.pathsep), str(Path(__file__).parents[2])]
+    return env | {"PYTHONSAFEPATH": "1", "PYTHONUTF8": "1", "PYTHONPATH": os.pathsep.join(filter(None, places))}
+
+
+def mypy_version() -> tuple[int, ...]:
+    with suppress(PackageNotFoundError):
+        return tuple(int(part) for part in re.findall(r"\d+", version("mypy"))[:3])
+    return (0,)
+
+
+def configuration(folder: Path, plugin: str, skip: Iterable[str], roots: Iterable[str]) -> str:
+    """The whole configuration of mypy. (JSON strings and lists are TOML, too.)"""
+    installed = mypy_version()
+    redefine = "allow_redefinition" if installed >= (2,) else "allow_redefinition_new"
+    lines = [
+        "[tool.mypy]",
+        f"plugins = {json.dumps([plugin, EXACT_CACHE])}",
+        f"mypy_path = {json.dumps([str(folder / root) for root in roots])}",
+        "check_untyped_defs = true",
+        "ignore_missing_imports = true",
+        "namespace_packages = true",
+        "explicit_package_bases = true",
+        'follow_imports = "skip"',  # as for all modules below, but the daemon wants to hear one of two words here
+        f"{redefine} = true",  # `stream = stream.gather_sync()` is fine for other checkers; here, too
+        "local_partial_types = true",  # which the line above needs, and the daemon
+        "native_parser = false" if installed >= (1, 20) else "",  # its columns are wrong after letters beyond ASCII
+        "",
+        "[[tool.mypy.overrides]]",
+        'module = ["*.*"]',
+        'follow_imports = "silent"',  # only what is named is reported on; what is wrong inside tflow is not the user's
+        "",
+        "[[tool.mypy.overrides]]",
+        f"module = {json.dumps([f'{library}.*.*' for library in skip])}",
+        'follow_imports = "skip"',
+    ]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,59 @@
+"""What to propose when a plan does not fit: an operator that is missing in between."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+from typing import get_args, get_origin
+
+from tflow import sentences
+from tflow.combinators import hints, nodes
+from tflow.combinators.columns import AddColumns
+from tflow.types import Op
+
+
+def bridge(node: nodes.ForEach | nodes.CallActor, wanted: hints.Hint, given: hints.Hint) -> str:
+    """What turns what is given into what is wanted."""
+    if get_origin(given) is list and hints.accepts(wanted, get_args(given)[0]):
+        flat = "par_flatten()" if node.parallel else "flatten()"
+        return "ConcatRounds(stream)" if hints.columns_of(get_args(given)[0]) else flat
+    if get_origin(wanted) is list and hints.accepts(get_args(wanted)[0], given):
+        return "batch(...)"
+    if getattr(get_origin(given), "has_policies", False) and getattr(get_origin(wanted) or wanted, "has_columns", False):
+        return "Select(stream, policy=...)"
+    for kind in _classes_in((type(node.op).__module__, *sentences.SEARCHED), Op):
+        signature = hints.base_arguments(kind, Op)
+        if len(signature) == 3 and not kind.__dict__.get("__parameters__"):
+            consumes, produces, requires = signature
+            fits = hints.accepts(consumes, given) and hints.accepts(wanted, produces) and not hints.accepts(given, produces)
+            if fits and kind is not type(node.op) and not any(isinstance(each, hints.TypeVar) for each in (consumes, produces)):
+                inside = getattr(get_origin(requires) or requires, "__name__", "") == "OnActor"
+                return f"{'par_for_each' if inside else 'for_each'}({kind.__name__}(...))"
+    return ""
+
+
+def adder(missing: Sequence[str]) -> str:
+    """An operator that adds these columns."""
+    for name in sentences.SEARCHED:
+        import_module(name)
+    for kind in _subclasses(AddColumns):
+        adds = hints.base_arguments(kind, AddColumns)[1:2]
+        if adds and set(missing) <= set(get_args(adds[0])):
+            return kind.__name__
+    return ""
+
+
+def _subclasses(kind: type) -> Iterator[type]:
+    for each in kind.__subclasses__():
+        yield each
+        yield from _subclasses(each)
+
+
+def _classes_in(modules: Sequence[str], base: type) -> Iterator[type]:
+    for name in dict.fromkeys(modules):
+        found = vars(sys.modules[name]) if name in sys.modules else {}
+        for each in found.values():
+            if inspect.isclass(each) and issubclass(each, base) and each.__module__ == name:
+                yield each

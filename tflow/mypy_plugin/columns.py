@@ -1,0 +1,43 @@
+"""Rule ``tflow-columns``: a batch must have the columns that are read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mypy.nodes import TypeInfo
+from mypy.types import Instance, Type
+
+from tflow import sentences
+from tflow.drawing.shown import shown
+from tflow.mypy_plugin import shapes
+from tflow.mypy_plugin.report import Checker
+from tflow.mypy_plugin.site import Site
+
+CODE = "tflow-columns"
+
+
+def broken(site: Site) -> bool:
+    """Report columns that are read and not there."""
+    return lacks(site, shapes.columns(site.element), shapes.columns(site.wanted), site.element)
+
+
+def lacks(site: Site, have: Sequence[str] | None, reads: Sequence[str] | None, given: Type) -> bool:
+    """Report what is in ``reads`` and not in ``have``, if both are known."""
+    missing = [name for name in reads or () if name not in (have or ())]
+    if have is None or not missing:
+        return False
+    site.report(CODE, sentences.columns(site.operator, missing, site.upstream, shown(given), adder(site.api, missing)))
+    return True
+
+
+def adder(api: Checker, missing: Sequence[str]) -> str:
+    """An operator that adds these columns."""
+    for module in (api.tree.fullname, *sentences.SEARCHED):
+        tree = api.modules.get(module)
+        for symbol in tree.names.values() if tree is not None else ():
+            node = symbol.node
+            if isinstance(node, TypeInfo) and node.module_name == module and not node.type_vars:
+                adds = shapes.as_base(Instance(node, []), shapes.ADD_COLUMNS)
+                if adds is not None and set(missing) <= set(shapes.literals(adds.args[1]) or ()):
+                    return node.name
+    return ""

@@ -1,0 +1,81 @@
+"""Looking at a function when mypy has finished it.
+
+Plugins are called for single expressions, while a body is being checked. Rules about whole bodies need all types of a body. mypy
+checks in passes: what it *defers* is looked at again in the next one. So when a hook is called inside a function, a tiny
+function of our own is deferred, whose body is one call; the hook of that call then runs after the function is done. This is
+the same in every mode of mypy (one or two phases, parallel, daemon), works for functions without a mark and for modules, and
+costs nothing but that call: nothing is checked twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mypy.nodes import GDEF, Block, CallExpr, ExpressionStmt, FuncDef, MypyFile, NameExpr, Var
+from mypy.types import CallableType, NoneType
+
+from tflow.mypy_plugin.report import Checker
+
+FINISHED = "tflow.<finished>"
+Unit = FuncDef | MypyFile
+Deferred = list[tuple[object, object]]
+
+
+class Finish:
+    """What is waiting to be looked at."""
+
+    def __init__(self, look: Callable[[Checker, Unit], None]) -> None:
+        self.look = look
+        self.waiting: dict[int, tuple[FuncDef, Unit, Deferred]] = {}
+        """By our own function: itself, what it is about, and mypy's list that it is in."""
+        self.queued: dict[int, Deferred] = {}
+        """By what it is about: mypy's list that our function is in."""
+
+    def after(self, api: Checker, unit: Unit | None = None) -> None:
+        """Look at a function when it is done: the one that is being checked, or outside of functions, the module."""
+        unit = unit or api.scope.top_level_function() or api.tree
+        if not isinstance(unit, (FuncDef, MypyFile)) or id(unit) in self.waiting:
+            return  # a lambda belongs to the module, and our own function is not to be looked at
+        if self.queued.get(id(unit)) is not api.deferred_nodes:
+            self.defer(api, unit, api.deferred_nodes)
+
+    def defer(self, api: Checker, unit: Unit, behind: Deferred) -> None:
+        mark = marker(api, unit)
+        api.defer_node(mark, None)
+        if behind is not api.deferred_nodes:
+            behind.append(api.deferred_nodes.pop())
+        self.waiting[id(mark)] = (mark, unit, behind)
+        self.queued[id(unit)] = behind
+
+    def arrived(self, api: Checker) -> None:
+        """mypy checks one of our own functions."""
+        mark, unit, batch = self.waiting.pop(id(api.scope.current_function()))
+        self.queued.pop(id(unit), None)
+        order = [node for node, _ in batch]
+        later = order[order.index(mark) + 1 :]
+        if any(node is unit or getattr(node, "func", None) is unit for node in later):
+            self.defer(api, unit, batch)  # mypy comes back to the function itself in this pass: wait behind it
+        else:
+            self.look(api, unit)
+
+
+def marker(api: Checker, unit: Unit) -> FuncDef:
+    """A function that only calls ``FINISHED``. It has the name of what it is about, so that the daemon knows whose errors these
+    are."""
+    signature = CallableType([], [], [], NoneType(), api.named_generic_type("builtins.function", []))
+    called = Var("finished", signature)
+    called._fullname = FINISHED
+    called.is_ready = True
+    name = NameExpr("finished")
+    name.node, name.kind, name.fullname = called, GDEF, FINISHED
+    call = CallExpr(name, [], [], [])
+    statement = ExpressionStmt(call)
+    body = Block([statement])
+    made = FuncDef("finished", [], body, signature)
+    made._fullname = unit.fullname
+    made.def_or_infer_vars = True  # in the first of two phases, mypy enters only functions that say this
+    if isinstance(unit, FuncDef):
+        made.info = unit.info
+    for node in (name, call, statement, body, made):
+        node.set_line(max(unit.line, 1), 0)
+    return made

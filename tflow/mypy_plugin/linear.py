@@ -1,0 +1,46 @@
+"""Rule ``tflow-linear``: a stream is an edge of a plan, and an edge has one end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tflow import sentences
+from tflow.mypy_plugin.edges import Edge, Use
+from tflow.mypy_plugin.report import Checker, report
+
+CODE = "tflow-linear"
+
+
+def reporter(api: Checker) -> Callable[[Edge, Use, Use], None]:
+    """What to do about a stream that is consumed twice."""
+
+    def twice(edge: Edge, first: Use, second: Use) -> None:
+        if first.place == second.place:
+            report(api, CODE, in_every_turn(edge.label), second.where)
+        elif edge.branch is not None:
+            split, index = edge.branch
+            report(api, CODE, sentences.branch_twice(label_of_split(split), index), second.where, first_use(first))
+        else:
+            report(api, CODE, sentences.consumed_twice(edge.label, first.by, second.by), second.where, first_use(first))
+
+    return twice
+
+
+def first_use(use: Use) -> str:
+    """Where to look."""
+    return f"It is first consumed in line {use.where.line}, by {use.by}."
+
+
+def in_every_turn(stream: str) -> str:
+    """A loop consumes a stream that was made outside."""
+    return (
+        f"The stream {stream} is consumed in every turn of a loop, but was made once, outside. Make it inside the loop, or go "
+        f"through its branches: `for branch in stream.split(n)`."
+    )
+
+
+def label_of_split(call: object) -> str:
+    """As plans show it."""
+    from tflow.mypy_plugin.labels import Labels
+
+    return Labels(lambda _: None).call(call)  # type: ignore[arg-type]  # a call

@@ -1,0 +1,299 @@
+"""Rule ``tflow-literal``: arguments that an operator would refuse when the plan is built.
+
+What an operator refuses is written once, in the operator. So where the arguments of a call are literals, the call is tried:
+describing a plan starts nothing. Streams, functions and operators that the call needs are replaced by ones that are always
+accepted; what is not known and not needed is left out. The sentence is then the same by construction.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Sequence
+from importlib import import_module
+
+from mypy.erasetype import erase_typevars
+from mypy.nodes import (
+    ArgKind,
+    CallExpr,
+    DictExpr,
+    Expression,
+    FloatExpr,
+    IntExpr,
+    ListExpr,
+    MemberExpr,
+    NameExpr,
+    RefExpr,
+    SetExpr,
+    StrExpr,
+    TupleExpr,
+    UnaryExpr,
+    Var,
+)
+from mypy.plugin import FunctionSigContext, MethodSigContext
+from mypy.types import CallableType, Instance, LiteralType, Overloaded, Type, get_proper_type
+
+from tflow import sentences
+from tflow.mypy_plugin import shapes, tree
+from tflow.mypy_plugin.asked import ASKED
+from tflow.mypy_plugin.labels import Scope, TypeOf
+from tflow.mypy_plugin.report import Checker, report
+
+CODE = "tflow-literal"
+TRIED = ("tflow.combinators.", "tflow.rl.")
+"""Where descriptions are made. What is elsewhere (runtimes, tests) may start something."""
+MOST_SHARDS = 1_000
+STARTS = {"Policy", "RolloutWorker"}
+NOT_TRIED = {"run", "validate", "for_each", "par_for_each", "map", "par_map"}
+"""Methods that start something, and those that other rules are about."""
+CONSTANTS = {"builtins.True": True, "builtins.False": False, "builtins.None": None}
+
+
+class Unknown(Exception):
+    """The value of an expression cannot be known."""
+
+
+def refused(ctx: FunctionSigContext | MethodSigContext) -> CallableType:
+    """A call with overloads: a sentence, instead of a list of all that would have been possible."""
+    call, signature, api = ctx.context, ctx.default_signature, ctx.api
+    if not isinstance(call, CallExpr):
+        return signature
+    if id(call) not in ASKED.refused:
+        scopes = [api.scope.current_function(), api.scope.top_level_function(), api.tree]
+        ASKED.refused[id(call)] = Trial(api, scopes, lambda expr: ASKED.type_of(api, expr)).check(call)
+    fits = all(name in signature.arg_names for name in call.arg_names if name is not None)
+    if not ASKED.refused[id(call)] or not fits:
+        return signature
+    return signature.copy_modified(
+        arg_types=[shapes.ANYTHING, shapes.ANYTHING],
+        arg_kinds=[ArgKind.ARG_STAR, ArgKind.ARG_STAR2],
+        arg_names=[None, None],
+        ret_type=erase_typevars(signature.ret_type),
+        variables=[],
+    )
+
+
+class Trial:
+    """Tries calls within some scopes, the innermost first."""
+
+    def __init__(self, api: Checker, scopes: Sequence[Scope], type_of: TypeOf | None = None) -> None:
+        self.api, self.scopes = api, [scope for scope in scopes if scope is not None]
+        self.type_of: TypeOf = type_of or api.lookup_type_or_none
+        self.made: dict[int, object] = {}
+
+    def check(self, call: CallExpr) -> bool:
+        """Report what the call would raise."""
+        from tflow.errors import PlanError
+
+        try:
+            self.call(call)
+        except PlanError as error:
+            if sentences.DRIVER_STREAM in str(error):
+                return False  # the rule about places says so
+            report(self.api, CODE, str(error), self.blamed(call, str(error)))
+            return True
+        except Unknown:
+            return False
+        return False
+
+    def blamed(self, call: CallExpr, sentence: str) -> Expression:
+        """The argument that a sentence is about, if it names it."""
+        names = shapes.parameters(self.type_of(call.callee))
+        for place, (given, name) in enumerate(zip(call.args, call.arg_names, strict=True)):
+            known = name or (names[place] if place < len(names) else "")
+            if known and re.search(rf"\b{known}\b", sentence):
+                return given
+        return call
+
+    def call(self, call: CallExpr) -> object:
+        """What the call makes."""
+        target = self.target(call)
+        if any(kind in (ArgKind.ARG_STAR, ArgKind.ARG_STAR2) for kind in call.arg_kinds):
+            raise Unknown
+        called = call.callee.fullname if isinstance(call.callee, RefExpr) else "tflow.combinators."
+        given: list[object] = []
+        named: dict[str, object] = {}
+        left_out: list[str] = []
+        literal = False
+        for expr, name in zip(call.args, call.arg_names, strict=True):
+            try:
+                value = self.value(expr)
+                literal = True
+            except Unknown:
+                value = self.stand_in(self.type_of(expr), classes=called.startswith("tflow.combinators."))
+                if value is inspect.Parameter.empty and name is not None:
+                    left_out.append(name)
+                    continue
+                if value is inspect.Parameter.empty:
+                    raise
+            if name is None:
+                given.append(value)
+            else:
+                named[name] = value
+        if not literal and call.args:
+            raise Unknown
+        return self.tried(target, given, named, left_out)
+
+    def tried(self, target: Callable[..., object], given: list[object], named: dict[str, object], left_out: list[str]) -> object:
+        from tflow.errors import PlanError
+
+        try:
+            made = target(*given, **named)
+        except PlanError as error:
+            if any(re.search(rf"\b{name}\b", str(error)) for name in left_out):
+                raise Unknown from None  # it is about something that was left out
+            raise
+        except Exception:
+            raise Unknown from None  # mypy has its own words for it
+        if left_out:
+            raise Unknown
+        return made
+
+    def target(self, call: CallExpr) -> Callable[..., object]:
+        """What is called, if describing with it starts nothing."""
+        callee = call.callee
+        if isinstance(callee, MemberExpr) and not callee.fullname.startswith(TRIED):
+            receiver = self.receiver(callee, call)
+            found = getattr(receiver, callee.name, None)
+            if found is None or callee.name in NOT_TRIED:
+                raise Unknown
+        elif isinstance(callee, RefExpr) and callee.fullname.startswith(TRIED):
+            module, _, name = callee.fullname.rpartition(".")
+            if name in STARTS or name.startswith("_"):
+                raise Unknown
+            try:
+                found = getattr(import_module(module), name)
+            except (ImportError, AttributeError):
+                raise Unknown from None
+        else:
+            raise Unknown
+        if not callable(found):
+            raise Unknown
+        return found
+
+    def receiver(self, callee: MemberExpr, call: CallExpr) -> object:
+        """A stream on which a method can be tried."""
+        kind = shapes.stream(self.type_of(callee.expr))
+        if kind is None or kind.type.fullname == shapes.PLAN:
+            raise Unknown
+        if callee.name == "select_shards":  # there are as many as are asked for: which there are is not known here
+            from tflow.combinators.create import par_from_items
+
+            asked = [shard for shard in map(self.value, call.args) if isinstance(shard, int)]
+            return par_from_items((), shards=min(max(asked, default=0) + 1, MOST_SHARDS))
+        return stand_in_stream(kind)
+
+    # ------------------------------------------------------------------- values
+
+    def value(self, expr: Expression) -> object:
+        """What an expression is, if it can be known."""
+        match expr:
+            case IntExpr() | FloatExpr() | StrExpr():
+                return expr.value
+            case UnaryExpr() if expr.op in ("-", "+"):
+                number = self.value(expr.expr)
+                if isinstance(number, (int, float)):
+                    return -number if expr.op == "-" else number
+                raise Unknown
+            case ListExpr():
+                return [self.value(item) for item in expr.items]
+            case TupleExpr():
+                return tuple(self.value(item) for item in expr.items)
+            case SetExpr():
+                return {self.value(item) for item in expr.items}
+            case DictExpr():
+                return {self.value(key) if key is not None else self.unknown(): self.value(item) for key, item in expr.items}
+            case CallExpr():
+                return self.object_made_by(expr)
+            case NameExpr() | MemberExpr():
+                return self.named(expr)
+            case _:
+                raise Unknown
+
+    def unknown(self) -> object:
+        raise Unknown
+
+    def named(self, expr: NameExpr | MemberExpr) -> object:
+        if expr.fullname in CONSTANTS:
+            return CONSTANTS[expr.fullname]
+        known = literal_value(self.type_of(expr))
+        if known is not None:
+            return known
+        if isinstance(expr, NameExpr) and isinstance(expr.node, Var):
+            for scope in self.scopes:
+                made = tree.definition(expr.node, scope)
+                if isinstance(made, CallExpr):
+                    return self.object_made_by(made)
+        raise Unknown
+
+    def object_made_by(self, call: CallExpr) -> object:
+        """A description that is itself made of literals. A mistake in it is reported where it is made."""
+        from tflow.errors import PlanError
+
+        if id(call) not in self.made:
+            if not isinstance(call.callee, RefExpr) or not call.callee.fullname.startswith("tflow.rl."):
+                raise Unknown
+            try:
+                self.made[id(call)] = self.call(call)
+            except PlanError:
+                raise Unknown from None
+        return self.made[id(call)]
+
+    def stand_in(self, t: Type | None, *, classes: bool) -> object:
+        """Something of that type which is always accepted; ``empty`` if there is nothing. Where ``classes`` are taken for
+        functions, as by ``create_actors``, they are replaced too."""
+        found = get_proper_type(t) if t is not None else None
+        kind = shapes.stream(found)
+        if kind is not None and kind.type.fullname != shapes.PLAN:
+            return stand_in_stream(kind)
+        if isinstance(found, (CallableType, Overloaded)) and (classes or not found.is_type_obj()):
+            return stand_in_function
+        if shapes.as_base(found, shapes.OP):
+            return stand_in_operator()
+        if shapes.as_base(found, "tflow.combinators.actors.Actor"):
+            return stand_in_actor()
+        return inspect.Parameter.empty
+
+
+def columns_read_by(api: Checker, expr: Expression) -> list[str] | None:
+    """The columns that an operator such as ``StandardizeFields("advantages")`` reads, which its type does not tell."""
+    scopes = [api.scope.current_function(), api.scope.top_level_function(), api.tree]
+    try:
+        made = Trial(api, scopes, lambda each: ASKED.type_of(api, each)).value(expr)
+    except Unknown:
+        return None
+    return list(getattr(made, "reads", ())) or None
+
+
+def literal_value(t: Type | None) -> object:
+    """The value of a constant, as far as its type tells."""
+    found = get_proper_type(t) if t is not None else None
+    if isinstance(found, Instance) and found.last_known_value is not None:
+        found = found.last_known_value
+    return found.value if isinstance(found, LiteralType) else None
+
+
+def stand_in_function(*_: object) -> None:
+    """Accepts everything."""
+
+
+def stand_in_stream(kind: Instance) -> object:
+    from tflow.combinators.create import from_items, par_from_items
+
+    return par_from_items((), shards=1) if kind.type.fullname == shapes.PAR_ITER else from_items(())
+
+
+def stand_in_operator() -> object:
+    from tflow.types import Stateless
+
+    class Anything(Stateless[object, object]):
+        def apply(self, item: object, /) -> object:
+            return item
+
+    return Anything()
+
+
+def stand_in_actor() -> object:
+    from tflow.combinators.actors import create_actor
+
+    return create_actor(stand_in_function)

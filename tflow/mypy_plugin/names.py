@@ -1,0 +1,147 @@
+"""What names mean while a body is gone through: streams get names, are consumed, and paths come together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mypy import nodes
+from mypy.nodes import CallExpr, Context, Expression, NameExpr, Node, Var
+from mypy.types import Type
+
+from tflow.mypy_plugin import shapes, tree
+from tflow.mypy_plugin.edges import Edge, Sources, State, Use
+from tflow.mypy_plugin.labels import Labels
+from tflow.mypy_plugin.report import Checker
+
+
+class Names:
+    """``twice(edge, first, second)`` is called for each stream that is consumed twice.
+
+    Strict: by any two operators. Otherwise: by two whose results come together again, so that both are in one plan.
+    """
+
+    def __init__(self, api: Checker, labels: Labels, *, strict: bool, twice: Callable[[Edge, Use, Use], None]) -> None:
+        self.api, self.labels, self.strict, self.twice = api, labels, strict, twice
+        self.edges: list[Edge] = []
+        self.inputs: dict[int, Sources] = {}
+        """What calls have consumed, by expression."""
+        self.joins: dict[tuple[Var, frozenset[int]], Edge] = {}
+        self.named: dict[tuple[int, int], Edge] = {}
+        self.said: set[tuple[int, int]] = set()
+
+    def type_of(self, expr: Expression) -> Type | None:
+        """What mypy has found."""
+        found: Type | None = self.api.lookup_type_or_none(expr)
+        return found
+
+    # ------------------------------------------------------------------- naming
+
+    def set(self, target: Expression, made: Expression, value: Edge | None, state: State, place: int | None = None) -> None:
+        """Give a value a name, or put it where it cannot be followed."""
+        if isinstance(target, (nodes.TupleExpr, nodes.ListExpr)):
+            for index, item in enumerate(target.items):
+                self.set(item, made, None, state, index)
+        elif isinstance(target, nodes.StarExpr):
+            self.set(target.expr, made, None, state)
+        elif isinstance(target, NameExpr) and isinstance(target.node, Var):
+            variable = target.node
+            if value is None and shapes.stream(self.type_of(target) or variable.type) is not None:
+                value = self.fresh(made, place)
+            elif value is None and tree.is_split(made):
+                value = Edge(self.labels.of(made), several=True)
+            if value is None:
+                state.names.pop(variable, None)
+                return
+            if value.where is None and not value.parts:
+                value = self.at(target, value)
+            self.bind(variable, value, state)
+        elif value is not None:
+            self.consume(value, "an assignment", target, state)
+
+    def at(self, target: NameExpr, value: Edge) -> Edge:
+        """The edge that is named here; in the second turn of a loop it is another stream, but the same edge to report."""
+        value.where, value.name = target, target.name
+        first = self.named.setdefault((target.line, target.column), value)
+        if first is not value:
+            value.parts = (first,)
+        return value
+
+    def fresh(self, made: Expression, place: int | None) -> Edge:
+        """What comes out of an expression that is not followed: an item of a tuple, of a list, of a call."""
+        branch = (made, place) if place is not None and isinstance(made, CallExpr) and tree.is_split(made) else None
+        label = f"branch {place}" if branch else self.labels.of(made)
+        return Edge(label, branch=branch, sources=self.inputs.get(id(made), frozenset()))
+
+    def bind(self, variable: Var, edge: Edge, state: State) -> None:
+        """From here on, the name means this stream."""
+        before = state.names.get(variable)
+        if before is not None and before is not edge and not before.consumed and before.where is not None:
+            aliases = [name for name, other in state.names.items() if other is before and name is not variable]
+            before.overwritten = before.overwritten or (None if aliases else edge.where)
+        state.names[variable] = edge
+        if edge not in self.edges:
+            self.edges.append(edge)
+
+    def release_names_in(self, node: Node, state: State) -> None:
+        """What a closure uses is used when it is called, which nobody knows."""
+        for name in tree.walk(node):
+            if isinstance(name, NameExpr) and isinstance(name.node, Var) and name.node in state.names:
+                state.names[name.node].mark(released=True)
+
+    # ------------------------------------------------------------------- where paths come together
+
+    def meet(self, state: State, paths: list[State | None]) -> bool:
+        """The state where paths come together. False if none arrives."""
+        arriving = [path for path in paths if path is not None]
+        if not arriving:
+            return False
+        names: dict[Var, Edge] = {}
+        for variable in {name: None for path in arriving for name in path.names}:
+            meanings = list(dict.fromkeys(path.names[variable] for path in arriving if variable in path.names))
+            names[variable] = meanings[0] if len(meanings) == 1 else self.joined(variable, meanings)
+        used = {edge: use for path in reversed(arriving) for edge, use in path.used.items()}
+        state.names, state.used = names, used
+        return True
+
+    def joined(self, variable: Var, meanings: list[Edge]) -> Edge:
+        """What a name means that means different streams on different paths; the same each time these paths meet."""
+        key = variable, frozenset(map(id, meanings))
+        if key not in self.joins:
+            self.joins[key] = Edge(f'"{variable.name}"', parts=tuple(meanings), plan=all(edge.plan for edge in meanings))
+        return self.joins[key]
+
+    # ------------------------------------------------------------------- consuming
+
+    def consume(self, edge: Edge | None, by: str, where: Context | None, state: State) -> None:
+        """The stream becomes part of something else."""
+        if edge is None or where is None:
+            return
+        use = Use(by, where)
+        first = state.used.get(edge)
+        if self.strict and first is not None and not edge.plan and not edge.released:
+            self.say_twice(edge, first, use)
+        if edge.where is not None or edge.parts:
+            state.used.setdefault(edge, use)
+        edge.mark()
+
+    def together(self, mine: Sources, others: Sources) -> None:
+        """Where streams come together, none may have consumed what another has consumed, except by a split of it."""
+        if self.strict:
+            return
+        for edge, use in others:
+            for other, first in mine:
+                if other is edge and first.place != use.place and not edge.plan and not edge.released:
+                    self.say_twice(edge, *sorted((first, use), key=lambda each: each.place))
+
+    def say_twice(self, edge: Edge, first: Use, second: Use) -> None:
+        """Once for each place."""
+        if second.place not in self.said:
+            self.said.add(second.place)
+            self.twice(edge, first, second)
+
+    def run(self, edge: Edge, state: State) -> None:
+        """A stream is run by itself: what it was made of is free again."""
+        edge.mark()
+        for source, use in edge.sources:
+            if state.used.get(source) is not None and state.used[source].place == use.place:
+                del state.used[source]

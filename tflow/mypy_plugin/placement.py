@@ -1,0 +1,68 @@
+"""Rule ``tflow-placement``: an operator must run where it can, on the driver or inside an actor."""
+
+from __future__ import annotations
+
+from mypy.nodes import Context, Expression, MemberExpr
+from mypy.subtypes import is_subtype
+from mypy.types import Instance, ProperType, Type, UnionType, get_proper_type
+
+from tflow import sentences
+from tflow.mypy_plugin import shapes
+from tflow.mypy_plugin.labels import Labels
+from tflow.mypy_plugin.report import Checker, report
+from tflow.mypy_plugin.site import Site
+
+CODE = "tflow-placement"
+
+
+def broken(site: Site) -> bool:
+    """Report operators that require another place than they are given."""
+    beside, offered = shapes.as_base(site.required, shapes.ON_ACTOR), shapes.as_base(site.offered, shapes.ON_ACTOR)
+    if is_subtype(site.offered, site.required) or not (beside or offered):
+        return False
+    if beside and offered:
+        wanted, given = shapes.name_of(beside.args[0]), shapes.name_of(offered.args[0])
+        sentence = sentences.other_actor(site.operator, wanted, site.method, given)
+    elif beside:
+        sentence = sentences.beside_actor(site.operator, site.method)
+    else:
+        sentence = sentences.on_driver(site.operator, site.method)
+    site.report(CODE, sentence)
+    return True
+
+
+def other_kind(api: Checker, labels: Labels, where: str, name: str, given: Expression, t: Type, *, driver: bool) -> bool:
+    """Report a parallel stream where one on the driver is needed, or the other way round."""
+    if shapes.as_base(t, shapes.PAR_ITER if driver else shapes.ITER) is None:
+        return False
+    wanted = sentences.DRIVER_STREAM if driver else sentences.PARALLEL_STREAM
+    report(api, CODE, sentences.wrong_argument(where, name, wanted, f"<{shapes.name_of(t)} {labels.of(given)}>"), given)
+    return True
+
+
+def missing_method(api: Checker, member: MemberExpr) -> None:
+    """Report a method of the other kind of stream."""
+    receiver = get_proper_type(api.lookup_type_or_none(member.expr))
+    for each in receiver.items if isinstance(receiver, UnionType) else [receiver]:
+        missing_method_of(api, member, get_proper_type(each))
+
+
+def missing_method_of(api: Checker, member: MemberExpr, receiver: ProperType | None) -> None:
+    found = shapes.stream(receiver)
+    if not isinstance(receiver, Instance) or found is None or receiver.type.has_readable_member(member.name):
+        return
+    where: Context = member
+    if found.type.fullname == shapes.PAR_ITER:
+        known = _has(api, shapes.ITER, member.name)
+        if known:
+            inside = _has(api, shapes.PAR_ITER, f"par_{member.name}")
+            report(api, CODE, sentences.no_driver_method(member.name, inside=inside, known=True), where)
+    elif found.type.fullname == shapes.ITER and _has(api, shapes.PAR_ITER, member.name):
+        report(api, CODE, sentences.no_parallel_method(member.name), where)
+
+
+def _has(api: Checker, class_name: str, method: str) -> bool:
+    module, name = class_name.rsplit(".", 1)
+    tree = api.modules.get(module)
+    symbol = tree.names.get(name) if tree is not None else None
+    return symbol is not None and symbol.node.has_readable_member(method)

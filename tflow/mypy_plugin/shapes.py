@@ -1,0 +1,142 @@
+"""Types of mypy as the rules ask about them: streams, operators, batches, names of columns and policies."""
+
+from __future__ import annotations
+
+from mypy.maptype import map_instance_to_supertype
+from mypy.types import (
+    AnyType,
+    CallableType,
+    Instance,
+    LiteralType,
+    NoneType,
+    Overloaded,
+    ProperType,
+    TupleType,
+    Type,
+    TypeOfAny,
+    TypeVarType,
+    UninhabitedType,
+    UnionType,
+    get_proper_type,
+)
+
+from tflow.drawing.shown import shown
+
+ITER = "tflow.combinators.stream.Iter"
+PAR_ITER = "tflow.combinators.par.ParIter"
+PLAN = "tflow.combinators.runnable.Plan"
+OP = "tflow.types.Op"
+ADD_COLUMNS = "tflow.combinators.columns.AddColumns"
+WITH_COLUMNS = "tflow.combinators.columns.WithColumns"
+ACTORS = "tflow.combinators.actors.Actors"
+ON_ACTOR = "tflow.types.OnActor"
+SYNC = "tflow.types.Sync"
+BATCH = "tflow.rl.batch.Batch"
+MULTI_BATCH = "tflow.rl.batch.MultiBatch"
+ANYTHING = AnyType(TypeOfAny.special_form)
+
+
+def as_base(t: Type | None, base: str) -> Instance | None:
+    """The type seen as an instance of ``base``, with the arguments that ``base`` has."""
+    proper = get_proper_type(t) if t is not None else None
+    if isinstance(proper, TypeVarType):
+        return as_base(proper.upper_bound, base)
+    if not isinstance(proper, Instance):
+        return None
+    for info in proper.type.mro:
+        if info.fullname == base:
+            return map_instance_to_supertype(proper, info)
+    return None
+
+
+def stream(t: Type | None) -> Instance | None:
+    """A driver stream, a parallel stream or a plan; also one that may be None."""
+    proper = get_proper_type(t) if t is not None else None
+    if isinstance(proper, UnionType):
+        found = [stream(item) for item in proper.items if not isinstance(get_proper_type(item), NoneType)]
+        return found[0] if found and all(found) else None
+    for base in (ITER, PAR_ITER, PLAN):
+        found_one = as_base(proper, base)
+        if found_one is not None:
+            return found_one
+    return None
+
+
+def mentions_stream(t: Type | None) -> bool:
+    """True for a stream and for what contains one: a tuple, a list, a union."""
+    proper = get_proper_type(t) if t is not None else None
+    if stream(proper) is not None:
+        return True
+    if isinstance(proper, (UnionType, TupleType)):
+        return any(map(mentions_stream, proper.items))
+    return isinstance(proper, Instance) and any(map(mentions_stream, proper.args))
+
+
+def without_never(t: Type) -> ProperType:
+    """As ``t``, but what could not be inferred of its arguments may be anything."""
+    proper = get_proper_type(t)
+    if isinstance(proper, UninhabitedType):
+        return ANYTHING
+    if isinstance(proper, Instance) and proper.args:
+        return proper.copy_modified(args=[without_never(arg) for arg in proper.args])
+    return proper
+
+
+def literals(t: Type | None) -> list[str] | None:
+    """The strings of a Literal, or of a union of such."""
+    proper = get_proper_type(t) if t is not None else None
+    items = proper.items if isinstance(proper, UnionType) else [proper]
+    found: list[str] = []
+    for item in items:
+        each = get_proper_type(item) if item is not None else None
+        if isinstance(each, Instance) and each.last_known_value is not None:
+            each = each.last_known_value
+        if not isinstance(each, LiteralType) or not isinstance(each.value, str):
+            return None
+        found.append(each.value)
+    return found
+
+
+def columns(t: Type | None) -> list[str] | None:
+    """The columns of a batch, if they are known."""
+    found = as_base(t, BATCH)
+    return literals(found.args[0]) if found else None
+
+
+def name_of(t: Type | None) -> str:
+    """The name of a class, without its module."""
+    proper = get_proper_type(t) if t is not None else None
+    return proper.type.name if isinstance(proper, Instance) else shown(proper) if proper is not None else "?"
+
+
+def swallows(t: Type | None) -> bool:
+    """True for a context manager that may swallow what is raised inside, such as ``contextlib.suppress``."""
+    proper = get_proper_type(t) if t is not None else None
+    leave = proper.type.get_method("__exit__") if isinstance(proper, Instance) else None
+    kind = get_proper_type(leave.type) if leave is not None else None
+    result = get_proper_type(kind.ret_type) if isinstance(kind, CallableType) else None
+    return isinstance(result, Instance) and result.type.fullname == "builtins.bool"
+
+
+def made_by(t: Type | None) -> Type | None:
+    """What a class makes when it is called; None for what is not a class."""
+    proper = get_proper_type(t) if t is not None else None
+    if isinstance(proper, Overloaded):
+        proper = proper.items[0]
+    if isinstance(proper, CallableType) and proper.is_type_obj():
+        return get_proper_type(proper.ret_type)
+    return None
+
+
+def is_function(t: Type | None) -> bool:
+    """True for functions, not for classes."""
+    proper = get_proper_type(t) if t is not None else None
+    return isinstance(proper, (CallableType, Overloaded)) and not proper.is_type_obj()
+
+
+def parameters(t: Type | None) -> list[str]:
+    """The names of the parameters of a function or a class."""
+    proper = get_proper_type(t) if t is not None else None
+    if isinstance(proper, Overloaded):
+        proper = proper.items[0]
+    return [name or "an argument" for name in proper.arg_names] if isinstance(proper, CallableType) else []

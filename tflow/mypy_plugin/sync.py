@@ -1,0 +1,53 @@
+"""Rule ``tflow-sync``: what is on-policy needs a synchronous stream."""
+
+from __future__ import annotations
+
+from mypy.nodes import CallExpr, Expression, MemberExpr, NameExpr, RefExpr, Var
+from mypy.subtypes import is_subtype
+from mypy.types import Type
+
+from tflow import sentences
+from tflow.mypy_plugin import shapes
+from tflow.mypy_plugin.labels import Labels
+from tflow.mypy_plugin.site import Site
+
+CODE = "tflow-sync"
+
+
+def broken(site: Site) -> bool:
+    """Report on-policy operators behind a stream without a barrier."""
+    if is_subtype(site.offered, site.required) or shapes.as_base(site.required, shapes.SYNC) is None:
+        return False
+    if shapes.as_base(site.offered, shapes.ON_ACTOR) is not None:
+        return False
+    culprit = culprit_of(site.before, site.labels)
+    if isinstance(culprit, NameExpr):
+        site.report(CODE, sentences.sync_declared(site.operator, culprit.name))
+    else:
+        site.report(CODE, sentences.sync(site.operator, site.labels.of(culprit)))
+    return True
+
+
+def culprit_of(stream: Expression, labels: Labels) -> Expression:
+    """The first operator that made a stream asynchronous; a name, if it was declared so."""
+    if isinstance(stream, NameExpr) and isinstance(stream.node, Var):
+        branch = labels.branch(stream.node)
+        made = branch[0] if branch else labels.definition(stream.node)
+        return stream if made is None else culprit_of(made, labels)
+    if not isinstance(stream, CallExpr):
+        return stream
+    inputs = list(stream.args)
+    if isinstance(stream.callee, MemberExpr):
+        inputs.insert(0, stream.callee.expr)
+    elif not isinstance(stream.callee, RefExpr) or not stream.callee.fullname.startswith("tflow."):
+        return stream  # a function of the user's: what it does inside is its own affair
+    for given in inputs:
+        if asynchronous(labels.type_of(given)):
+            return culprit_of(given, labels)
+    return stream
+
+
+def asynchronous(t: Type | None) -> bool:
+    """True for a stream without a barrier, and for a parallel one that cannot have one."""
+    found = shapes.as_base(t, shapes.ITER) or shapes.as_base(t, shapes.PAR_ITER)
+    return found is not None and shapes.as_base(found.args[1], shapes.SYNC) is None

@@ -1,0 +1,42 @@
+"""Rule ``tflow-unused``: every stream of a plan leads somewhere."""
+
+from __future__ import annotations
+
+from tflow import sentences
+from tflow.mypy_plugin.edges import Edge
+from tflow.mypy_plugin.linear import label_of_split
+from tflow.mypy_plugin.report import Checker, report
+from tflow.mypy_plugin.uses import Uses
+
+CODE = "tflow-unused"
+
+
+def check(api: Checker, uses: Uses, *, parameters: bool) -> None:
+    """Report what a body makes and does not consume; of its parameters only if it is marked."""
+    for edge in uses.edges:
+        if edge.consumed or edge.released or edge.where is None or edge.parts or edge.name.startswith("_"):
+            continue
+        if edge.parameter and not parameters:
+            continue
+        report(api, CODE, sentence_for(edge), edge.overwritten or edge.where)
+    for expression, label in uses.discarded:
+        report(
+            api,
+            CODE,
+            f"What {label} makes is discarded, so this part of the plan never runs. Consume it, or leave it out.",
+            expression,
+        )
+
+
+def sentence_for(edge: Edge) -> str:
+    """What is wrong with a stream that nobody consumes."""
+    if edge.overwritten is not None:
+        return f'The stream "{edge.name}" ({edge.label}) is replaced before anybody consumes it, so it never runs. Leave it out.'
+    if edge.parameter:
+        return f'The stream "{edge.name}" is given and never consumed, so nothing before it runs. Consume it (drain() will do).'
+    if edge.branch is not None:
+        split, index = edge.branch
+        return sentences.branch_unused(label_of_split(split), [index])
+    if edge.several:
+        return f'The branches "{edge.name}" of {edge.label} are never consumed, so nothing before them runs. Consume them all.'
+    return f'The stream "{edge.name}" ({edge.label}) is never consumed, so it never runs. Consume it, or leave it out.'

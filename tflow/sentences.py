@@ -1,0 +1,167 @@
+"""What is said about a mistake in a plan: the same sentence in the editor (the mypy plugin) and at run time (``PlanError``).
+
+Operators are named as plans are printed, such as ``gather_async()`` or ``for_each(ApplyGradients)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+
+ROLLOUT = ("obs", "actions", "rewards", "terminated", "truncated", "t", "logp", "values")
+SEARCHED = ("tflow.rl.gradients", "tflow.rl.advantages")
+"""Modules whose operators are proposed, besides those that are defined beside the operator in question."""
+REPLAYED = ("obs", "actions", "rewards", "terminated", "next_obs", "discounts", "weights", "ids")
+
+
+def listed(names: Iterable[str]) -> str:
+    """``a, b and c``."""
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def batch(columns: Sequence[str]) -> str:
+    """A batch by its columns: ``Rollout``, ``Rollout+advantages``, ``Batch[rewards, values]``."""
+    for name, known in (("Rollout", ROLLOUT), ("Replayed", REPLAYED)):
+        if set(known) <= set(columns):
+            return "+".join([name, *(column for column in columns if column not in known)])
+    return f"Batch[{', '.join(columns)}]"
+
+
+def flow(operator: str, wanted: str, before: str, given: str, bridge: str = "") -> str:
+    """An operator does not accept what it is given. ``bridge`` is what would turn the one into the other."""
+    fix = f" Did you forget {bridge}?" if bridge else ""
+    return f'Ill-typed plan: "{operator}" consumes {wanted}, but "{before}" before it yields {given}.{fix}'
+
+
+def columns(operator: str, missing: Sequence[str], before: str, given: str, adder: str = "") -> str:
+    """A batch lacks columns that an operator reads. ``adder`` is an operator that adds them."""
+    what = f"the column{'s' * (len(missing) > 1)} {listed(missing)}"
+    them = "them" if len(missing) > 1 else "it"
+    fix = f" with_columns({adder}()) adds {them}." if adder else ""
+    if not adder and set(missing) <= set(REPLAYED):
+        fix = f" Replay yields {them}: StoreToBuffer(replay), then ParallelReplay(replay)."
+    return f'Ill-typed plan: "{operator}" reads {what}, but "{before}" before it yields {given}, which lacks {them}.{fix}'
+
+
+def beside_actor(operator: str, method: str) -> str:
+    """An operator of actors, on the driver."""
+    return (
+        f'Ill-typed plan: "{operator}" works beside an actor, but {method} runs it on the driver. Apply it with par_for_each '
+        "before gathering, or with call() or hand_off()."
+    )
+
+
+def on_driver(operator: str, method: str) -> str:
+    """An operator of the driver, inside an actor."""
+    inside = "inside the actors" if method.startswith("par_") else "inside an actor"
+    fix = "Gather first, then use for_each." if method.startswith("par_") else "Use for_each."
+    return f'Ill-typed plan: "{operator}" must run on the driver, but {method} runs it {inside}. {fix}'
+
+
+def other_actor(operator: str, wanted: str, method: str, given: str) -> str:
+    """An operator of actors of another class."""
+    return f'Ill-typed plan: "{operator}" works beside a {wanted}, but {method} runs it beside a {given}.'
+
+
+def sync(operator: str, culprit: str) -> str:
+    """On-policy training on a stream that ``culprit`` made asynchronous."""
+    fix = "Items of earlier rounds may wait there: leave it out, or use a loss that is not on-policy."
+    if culprit == "gather_async()":
+        fix = "Use gather_sync() or gather_rounds()."
+    return f'Ill-typed plan: "{operator}" needs a synchronous stream, but "{culprit}" makes it asynchronous. {fix}'
+
+
+def sync_declared(operator: str, name: str) -> str:
+    """On-policy training on a stream that is declared without a barrier."""
+    return (
+        f'Ill-typed plan: "{operator}" needs a synchronous stream, but "{name}" is declared without a barrier. '
+        "Declare it Iter[..., Sync], and gather what is given with gather_sync()."
+    )
+
+
+def no_driver_method(name: str, *, inside: bool, known: bool) -> str:
+    """A method of driver streams, asked of a parallel one. ``inside``: there is one that does the same inside the actors."""
+    first = f" Use par_{name} to do it inside the actors, or" if inside else " To do this,"
+    hint = f"{first} gather first: stream.gather_sync().{name}(...)." if known else ""
+    return f"A parallel stream has no {name!r}.{hint}"
+
+
+def no_parallel_method(name: str) -> str:
+    """A method of parallel streams, asked of one on the driver."""
+    hint = " It runs inside actors, and this stream is on the driver." if name.startswith(("par_", "gather_")) else ""
+    return f"A stream has no {name!r}.{hint}"
+
+
+def wrong_argument(where: str, name: str, wanted: str, given: str) -> str:
+    """An argument of another kind."""
+    return f"{where}: {name} must be {wanted}, got {given}."
+
+
+DRIVER_STREAM = "a driver stream (gather a parallel one first)"
+PARALLEL_STREAM = "a parallel stream"
+
+
+def policy(name: str, known: Sequence[str]) -> str:
+    """A policy that nobody trains."""
+    near = get_close_matches(name, known, 1)
+    hint = f' Did you mean "{near[0]}"?' if near else ""
+    there = f"there {'are' if len(known) > 1 else 'is'} {listed(known)}" if known else "there is only one policy, without a name"
+    return f'Select: there is no policy "{name}"; {there}.{hint}'
+
+
+def consumed_twice(stream: str, first: str, second: str) -> str:
+    """Two operators consume one stream."""
+    return f"The stream {stream} is consumed twice: by {first} and by {second}. To feed both, write `a, b = stream.split()`."
+
+
+def branch_twice(split: str, index: int) -> str:
+    """Two operators consume one branch."""
+    return f"Branch {index} of {split} is consumed twice. Split into one more branch instead."
+
+
+def branch_unused(split: str, indices: Iterable[int]) -> str:
+    """Nobody consumes a branch."""
+    return (
+        f"{split}: branch {', '.join(map(str, indices))} is never consumed, so the others would wait for it for ever. "
+        "Consume it (drain() will do) or split into fewer."
+    )
+
+
+TRAVEL = {
+    "a lock": "Make it where it is used, inside the actor",
+    "an open file": "Open it where it is used, inside the actor",
+    "a generator": "Pass a list, or a function that makes it",
+    "a live iterator": "Pass a list, or a function that makes it",
+    "a socket": "Open it where it is used, inside the actor",
+    "a thread": "Start it where it is used, inside the actor",
+    "a run": "Runs exist only on the driver: use for_each after gathering instead",
+    "a handle of the driver": "Handles exist only on the driver: use a LiveOp in for_each instead",
+}
+
+
+def travel(where: str, name: str, kind: str) -> str:
+    """Something that cannot be sent to an actor."""
+    return f"{where}: {name} is {kind}, which cannot travel to an actor. {TRAVEL[kind]}."
+
+
+def class_of_operator(method: str, name: str) -> str:
+    """A class where a value of it is needed."""
+    return f"{method}: got the class {name}; pass a value of it, {name}(...)."
+
+
+def function_for_operator(method: str, name: str) -> str:
+    """A function where an operator is needed."""
+    hint = f" Plain functions go to {method.replace('for_each', 'map')}()." if "for_each" in method else ""
+    return f"{method}: expected an operator, a value of a class that derives from Op, got the function {name}.{hint}"
+
+
+def columns_for_operator(method: str, name: str) -> str:
+    """An operator that adds columns where one that turns items into others is needed."""
+    return f"{method}: {name} adds columns. Use {method.replace('for_each', 'with_columns')}({name}(...))."
+
+
+def operator_for_function(method: str, name: str) -> str:
+    """An operator where a function is needed."""
+    hint = f" Use {method.replace('map', 'for_each')}({name}(...))." if method in ("map", "par_map") else ""
+    return f"{method}: {name} is an operator, not a function.{hint}"
