@@ -8,7 +8,7 @@ BIN := .venv/bin
 STAMP := .venv/ready
 .DEFAULT_GOAL := help
 
-.PHONY: help setup demo test quick lint types tests search mutants bench bench-rl bench-ray clean
+.PHONY: help setup demo test quick lint types tests test-mypy-range pin search mutants bench bench-rl bench-ray bench-check clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -46,6 +46,16 @@ tests: setup
 search: setup  ## A longer random search for counterexamples (not in CI; EXAMPLES=5000 per law takes 20 minutes)
 	HYPOTHESIS_PROFILE=search $(BIN)/pytest -q -n 2 tests/laws
 
+test-mypy-range: setup  ## The mypy plugin with the lowest mypy that it supports, in an environment of its own (one minute)
+	test -x .venv-mypy/bin/python || $(PYTHON) -m venv .venv-mypy
+	.venv-mypy/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt numpy typing-extensions cloudpickle
+	.venv-mypy/bin/python -m pip install --quiet --disable-pip-version-check 'mypy==1.18.1'
+	.venv-mypy/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	.venv-mypy/bin/python -m tests.types.plugin_runs compare
+
+pin: setup  ## Pin the messages of the mypy plugin anew
+	$(BIN)/python -m tests.types.plugin_runs pin
+
 MODULE ?= tflow/runtime/gather.py
 
 mutants: setup  ## Mutation testing of one module, such as MODULE=tflow/runtime/gather.py (not in CI; 10 to 20 minutes)
@@ -60,8 +70,11 @@ bench-rl: setup  ## Rollouts against bare envs, and prioritised replay (four min
 	$(BIN)/python -m benchmarks.rollouts
 	$(BIN)/python -m benchmarks.replay
 
+bench-check: setup  ## What checking plans costs, with and without the plugin (five minutes)
+	$(BIN)/python -m benchmarks.check
+
 bench-ray: setup  ## Plans on Ray against loops by hand and ray.util.iter (seven minutes)
 	$(BIN)/python -m benchmarks.ray_overhead
 
 clean:  ## Remove the environment and all caches
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist *.egg-info
+	rm -rf .venv .venv-mypy .tflow_cache .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist *.egg-info

@@ -321,6 +321,11 @@ _HOMES = {
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 
+def home_of(name: str) -> str | None:
+    """The module that a public name is defined in."""
+    return _HOME_OF.get(name)
+
+
 def __getattr__(name: str) -> object:
     if name not in _HOME_OF:
         raise AttributeError(f"module 'tflow' has no attribute {name!r}")

@@ -11,6 +11,8 @@ from typing import Annotated
 import typer
 
 from tflow import __version__
+from tflow.checking.command import check
+from tflow.drawing.command import graph
 from tflow.errors import PlanError, TflowError
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="Typed dataflow plans for distributed reinforcement learning.")
@@ -29,12 +31,8 @@ def options(
     """Typed dataflow plans for distributed reinforcement learning."""
 
 
-@app.command()
-def graph(
-    plan: Annotated[str, typer.Argument(metavar="FILE:NAME", help="A stream, a plan, or a function without arguments.")],
-) -> None:
-    """Print the typed graph of a plan without running it."""
-    typer.echo(str(load(plan)))
+app.command("check")(check)
+app.command("graph")(graph)
 
 
 @app.command()

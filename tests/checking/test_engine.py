@@ -188,6 +188,8 @@ def test_errors_before_a_stop_do_not_make_it_a_check(tmp_path: Path) -> None:
         assert len(engine.read(Said(1, json.dumps(error), ""))) == 1
         with pytest.raises(CheckFailed, match=r"^mypy could not check a\.py: m\.$"):
             engine.read(Said(2, json.dumps(error), ""))
+        with pytest.raises(CheckFailed, match=r"^mypy could not check a\.py: m\. Do this\.$"):  # the daemon says 1 for such, too
+            engine.read(Said(1, json.dumps(error | {"line": -1, "hint": "Do this.\nAnd that."}), ""))
 
 
 def test_without_mypy_there_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

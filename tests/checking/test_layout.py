@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -105,10 +106,13 @@ def test_imports_lead_where_they_lead_at_run_time(tmp_path: Path, short_plugin: 
         assert places(engine.check(["d/train.py", "d/helpers.py"])) == places(found)
 
 
-def test_files_of_one_name_and_one_text_are_told_apart(tmp_path: Path, short_plugin: str) -> None:
-    folder = tmp_path / "p"
-    write(folder, {"exp-1/train.py": "x: int = ''\n", "exp-2/train.py": "x: int = ''\n"})
-    both = [("exp-1/train.py", 1, "assignment"), ("exp-2/train.py", 1, "assignment")]
-    with Engine(folder, plugin=short_plugin) as engine:
+@pytest.mark.parametrize("folders", [("exp_1", "exp_2"), ("exp-1", "exp-2")])
+def test_files_of_one_name_and_one_text_are_told_apart(folders: tuple[str, str], tmp_path: Path, short_plugin: str) -> None:
+    """Even if they were written at the same time. With the dash, the folders are no packages and the names collide."""
+    files = [f"{folder}/train.py" for folder in folders]
+    write(tmp_path / "p", dict.fromkeys(files, "x: int = ''\n"))
+    for file in files:
+        os.utime(tmp_path / "p" / file, ns=(10**18, 10**18))
+    with Engine(tmp_path / "p", plugin=short_plugin) as engine:
         for _ in range(2):  # the second time from the cache
-            assert places(engine.check(["exp-1/train.py", "exp-2/train.py"])) == both
+            assert places(engine.check(files)) == [(file, 1, "assignment") for file in files]

@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import functools
 import itertools
+import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 from tests.drawing.parts import SIZE, Worker, doubled, numbers, twice, workers
 from tflow import (
     ActorOp,
     Actors,
+    Async,
+    Batch,
+    Gradients,
     Iter,
+    MultiBatch,
+    ParallelRollouts,
     ParIter,
     ParUnion,
+    Plan,
+    Replayed,
+    ReportMetrics,
+    Rollout,
     Shard,
     Stateless,
     Sync,
@@ -30,6 +40,9 @@ from tflow import (
     par_from_iterables,
     par_from_range,
 )
+from tflow.rl.arrays import Array
+from tflow.rl.batch import AnyBatch, Sampled
+from tflow.rl.losses import ReplayedColumns
 
 WIDTH: Final = 3
 HALF = WIDTH * 4 // 2
@@ -74,6 +87,48 @@ def is_even(x: int) -> bool:
 
 def add(total: int, x: int) -> int:
     return total + x
+
+
+def every_type(
+    number: int | None,
+    pair: tuple[int, ...],
+    two: tuple[int, str],
+    rollout: Rollout,
+    widened: Batch[Sampled | Literal["advantages", "returns"]],
+    replayed: Replayed,
+    few: Batch[Literal["rewards", "values"]],
+    any_batch: AnyBatch,
+    open_batch: Batch[str],
+    multi: MultiBatch[Sampled, Literal["PPO", "DQN"]],
+    multi_replayed: MultiBatch[ReplayedColumns, Literal["PPO"]],
+    multi_open: MultiBatch[Sampled, str],
+    names: Literal["a", "b", None],
+    columns: Sampled,
+    column_union: Literal["obs", "actions", "rewards", "terminated", "truncated", "t", "logp", "values"],
+    stream: Iter[list[Rollout]],
+    fresh: Iter[Rollout, Sync],
+    shards: ParIter[Rollout],
+    late: ParIter[Rollout, Async],
+    union: Union[int | str],
+    rollouts: ParallelRollouts[Rollout],
+    report: ReportMetrics,
+    plan: Plan[Gradients],
+    function: Callable[[int, str], list[int]],
+    either: Callable[[int], int] | int,
+    anything: Callable[..., object],
+    cls: type[Rollout],
+    array: Array,
+    named: Parts,
+    scalar: Score,
+    unknown: Any,  # Any: shown as such
+    deep: dict[str, list[Iter[int]]],
+    parameter: T,
+    parameters: list[T],
+) -> None: ...
+
+
+Score = Literal["low", "high"]
+T = TypeVar("T")
 
 
 # --------------------------------------------------------------------------- straight on
@@ -205,7 +260,7 @@ def tried() -> Iter[int]:
     except ValueError:
         r = r.take(2)
     finally:
-        print("done")
+        answer.bit_length()
     return r.filter(is_even)
 
 
@@ -237,6 +292,28 @@ def again(times: int) -> Iter[int]:
 
 def comprehended(n: int) -> Iter[int]:
     outs = [branch.map(twice) for branch in from_range(9).split(n)]
+    return Union(*outs)
+
+
+def by_name(names: list[str]) -> Iter[int]:
+    made = {name: from_range(3).map(twice).named(name) for name in names if name}
+    return Union(*made.values())
+
+
+def skipping(times: int) -> Iter[int]:
+    r = from_range(3)
+    for turn in range(times):
+        if turn == 2:
+            continue
+        r = r.map(twice)
+    return r.take(1)
+
+
+def nested_loops(times: int) -> Iter[int]:
+    outs: list[Iter[int]] = []
+    for size in range(times):
+        for shift in range(size):
+            outs.append(from_range(size).take(shift))
     return Union(*outs)
 
 
@@ -347,10 +424,20 @@ class Trainer:
 
     def plan(self) -> Iter[int]:
         self.made = self.source.map(twice)
-        return self.finish(self.made)
+        return self.finish(from_range(2))
 
     def finish(self, stream: Iter[int]) -> Iter[int]:
-        return stream.take(1)
+        return Union(self.made, stream.take(1))
+
+    def gather(self) -> Iter[int]:
+        self.parts: list[Iter[int]] = []
+        self.parts.append(self.source.map(twice))
+        self.parts.append(self.source.take(2))
+        return Union(*self.parts)
+
+    @classmethod
+    def start(cls) -> Iter[int]:
+        return cls(from_range(3)).plan()
 
 
 class Reported(Iter[int]):
@@ -367,7 +454,7 @@ def own_class() -> Iter[int]:
 
 def looked_at() -> Iter[int]:
     r = from_range(2)
-    print(r, r.deterministic)
+    logging.getLogger().debug("%s %s", r, r.deterministic)
     assert isinstance(r, Iter)
     r.validate()
     return r.map(twice)
@@ -376,7 +463,7 @@ def looked_at() -> Iter[int]:
 def left_over() -> Iter[int]:
     r = from_range(2)
     r.map(str)
-    unused, used = r.split()
+    _unused, used = r.split()
     return used
 
 
@@ -385,7 +472,7 @@ def folded() -> Iter[int]:
 
 
 def keep(stream: Iter[int]) -> None:
-    print(stream)
+    stream.validate()
 
 
 def given_away() -> Iter[int]:
@@ -396,6 +483,28 @@ def given_away() -> Iter[int]:
 
 def untyped(r: Any, op: Stateless[int, int]) -> Any:  # Any: drawn although it says nothing
     return r.par_map(twice).gather_sync().for_each(op)
+
+
+def waiting(stream: Iter[int]) -> Callable[[int], Iter[int]]:
+    return lambda count: stream.take(count)
+
+
+def branches_of_either(fast: bool) -> Iter[int]:
+    a, b = from_range(1).split() if fast else from_range(2).split()
+    return Union(a.map(twice), b)
+
+
+def guarded(stream: Iter[int]) -> Iter[int]:
+    assert stream.deterministic, "the order must not depend on timing"
+    if stream is None:
+        raise ValueError("no stream")
+    while True:
+        stream = stream.map(twice)
+        if stream.deterministic:
+            break
+    else:
+        stream = stream.take(1)
+    return stream
 
 
 def yielded() -> Iterator[Iter[int]]:
@@ -409,7 +518,7 @@ def compared(streams: list[Iter[int]]) -> Iter[int]:
 
 def through_lambda() -> Iter[int]:
     r = from_range(3)
-    make = lambda: r.map(twice)  # noqa: E731  # as people write it
+    make: Callable[[], Iter[int]] = lambda: r.map(twice)  # noqa: E731  # as people write it
     return make()
 
 

@@ -1,7 +1,7 @@
 """What the corpus says about itself: comments on the lines with mistakes.
 
-``# ERR why`` marks a line that every checker rejects without a plugin. ``PLUGIN linear`` in a comment marks a line where the plugin
-reports ``tflow-linear``; a line can have both, and several codes.
+``# ERR why`` marks a line that every checker rejects without a plugin. ``PLUGIN linear`` in a comment marks a line where the
+plugin reports ``tflow-linear``; a line can have both, and several codes.
 """
 
 from __future__ import annotations

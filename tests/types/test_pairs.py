@@ -12,7 +12,7 @@ from types import ModuleType
 import pytest
 
 from tests.types.checkers import CORPUS
-from tests.types.test_plugin import PINNED
+from tests.types.plugin_runs import PINNED
 from tflow import PlanError
 from tflow.combinators.runnable import Runnable
 

@@ -1,6 +1,6 @@
 """The plugin over the corpus: what it reports is what the comments say, word for word as pinned, in every mode of mypy.
 
-``python -m tests.types.test_plugin`` pins the messages anew; read the difference before you commit it.
+``python -m tests.types.plugin_runs pin`` pins the messages anew; read the difference before you commit it.
 """
 
 from __future__ import annotations
@@ -15,12 +15,9 @@ import pytest
 
 from tests.types import markers
 from tests.types.checkers import CORPUS, run
+from tests.types.plugin_runs import CONFIG, PINNED, Report, check, ours, reports, written
 from tflow.mypy_plugin.codes import TITLES
 
-CONFIG = CORPUS.parent / "plugin.ini"
-PINNED = CORPUS.parent / "messages.txt"
-REPORT = re.compile(r"^([\w.]+):(\d+):(\d+): error: (.*)  \[([\w-]+)\]$", re.MULTILINE)
-Report = tuple[str, int, int, str, str]
 MODES = {
     "cold": (),
     "in parallel": ("-n", "2"),
@@ -30,24 +27,6 @@ MODES = {
     "with Python's parser": ("--no-native-parser",),
     "in one phase": ("--no-local-partial-types",),
 }
-
-
-def check(cache: Path, *options: str) -> list[Report]:
-    """What mypy reports with the plugin."""
-    output = run("mypy", "--config-file", str(CONFIG), "--cache-dir", str(cache), *options, *markers.FILES)
-    return reports(output)
-
-
-def reports(output: str) -> list[Report]:
-    return sorted((file, int(line), int(column), code, text) for file, line, column, text, code in REPORT.findall(output))
-
-
-def ours(found: list[Report]) -> list[Report]:
-    return [each for each in found if each[3].startswith("tflow-")]
-
-
-def written(found: list[Report]) -> str:
-    return "".join(f"{file}:{line}:{column}: {text}  [{code}]\n" for file, line, column, code, text in found)
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +79,9 @@ class Daemon:
         return run("dmypy", "--status-file", str(self.folder.parent / "dmypy.json"), *arguments, cwd=self.folder)
 
     def check(self) -> list[Report]:
-        return reports(self.dmypy("run", "--timeout", "600", "--", "--config-file", str(self.config), *markers.FILES))
+        return reports(
+            self.dmypy("run", "--timeout", "600", "--", "--config-file", str(self.config), "--hide-error-context", *markers.FILES)
+        )
 
     def edit(self, name: str, old: str, new: str) -> None:
         text = (self.folder / name).read_text()
@@ -139,10 +120,3 @@ def test_the_corpus_is_large_and_every_rule_is_in_it() -> None:
     plans = {name: len(re.findall(r"^@(?:plan|flow)$", (CORPUS / name).read_text(), re.MULTILINE)) for name in markers.FILES}
     assert sum(count for name, count in plans.items() if name in bad) >= 80, plans
     assert sum(count for name, count in plans.items() if name not in bad) >= 60, plans
-
-
-if __name__ == "__main__":
-    from tempfile import TemporaryDirectory
-
-    with TemporaryDirectory() as folder:
-        PINNED.write_text(written(ours(check(Path(folder)))))

@@ -43,7 +43,7 @@ def test_version() -> None:
     ("name", "shown"), [("numbers", "Iter of str"), ("make", "Iter of list[str]"), ("shards", "ParIter of int")]
 )
 def test_graph_prints_streams_and_what_functions_make(folder: Path, name: str, shown: str) -> None:
-    done = run("graph", f"plans.py:{name}", cwd=folder)
+    done = run("graph", "--built", f"plans.py:{name}", cwd=folder)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(shown)
     assert "from_range(3)" in done.stdout or "par_from_range(...)" in done.stdout
@@ -60,7 +60,7 @@ def test_graph_prints_streams_and_what_functions_make(folder: Path, name: str, s
     ],
 )
 def test_mistakes_are_one_sentence_and_exit_code_2(folder: Path, target: str, sentence: str) -> None:
-    done = run("graph", target, cwd=folder)
+    done = run("graph", "--built", target, cwd=folder)
     assert done.returncode == 2
     assert done.stderr.strip() == sentence
     assert done.stdout == ""

@@ -137,9 +137,8 @@ def as_argument(file: str) -> str:
 
 def environment() -> dict[str, str]:
     """Ours, so that no module of the working directory shadows one of mypy's, and tflow is found wherever it is."""
-    env = {key: value for key, value in os.environ.items() if key != "MYPY_CACHE_DIR"}
-    places = [*env.get("PYTHONPATH", "").split(os.pathsep), str(Path(__file__).parents[2])]
-    return env | {"PYTHONSAFEPATH": "1", "PYTHONUTF8": "1", "PYTHONPATH": os.pathsep.join(filter(None, places))}
+    places = [*os.environ.get("PYTHONPATH", "").split(os.pathsep), str(Path(__file__).parents[2])]
+    return os.environ | {"PYTHONSAFEPATH": "1", "PYTHONUTF8": "1", "PYTHONPATH": os.pathsep.join(filter(None, places))}
 
 
 def mypy_version() -> tuple[int, ...]:

@@ -62,7 +62,7 @@ class DaemonEngine(Engine):
     def ask(self, batch: Batch) -> list[Finding]:
         now = stamps(batch.files, self.folder)
         unnoticed = any(looks_the_same(self.known.get(file), stamp) for file, stamp in now.items())
-        if self.daemon is None or self.daemon.poll() is not None or self.served != batch.roots or unnoticed:
+        if self.daemon is None or self.served != batch.roots or unnoticed:
             self.start(batch.roots)
         self.known = now
         files = map(as_argument, batch.files)

@@ -227,8 +227,9 @@ def element(node: nodes.Node, inputs: tuple[Hint, ...]) -> Hint:
 
 
 def _operator_result(op: AnyOp, given: Hint) -> Hint:
-    if hasattr(op, "yields"):
-        return op.yields(given)  # it knows better than its class
+    yields = getattr(op, "yields", None)
+    if yields is not None:
+        return yields(given)  # it knows better than its class
     signature = operator_signature(op)
     if len(signature) != 3:
         return UNKNOWN

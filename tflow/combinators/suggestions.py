@@ -6,7 +6,7 @@ import inspect
 import sys
 from collections.abc import Iterator, Sequence
 from importlib import import_module
-from typing import get_args, get_origin
+from typing import TypeVar, get_args, get_origin
 
 from tflow import sentences
 from tflow.combinators import hints, nodes
@@ -25,10 +25,9 @@ def bridge(node: nodes.ForEach | nodes.CallActor, wanted: hints.Hint, given: hin
         return "Select(stream, policy=...)"
     for kind in _classes_in((type(node.op).__module__, *sentences.SEARCHED), Op):
         signature = hints.base_arguments(kind, Op)
-        if len(signature) == 3 and not kind.__dict__.get("__parameters__"):
+        if len(signature) == 3 and not any(isinstance(each, TypeVar) for each in signature[:2]):
             consumes, produces, requires = signature
-            fits = hints.accepts(consumes, given) and hints.accepts(wanted, produces) and not hints.accepts(given, produces)
-            if fits and kind is not type(node.op) and not any(isinstance(each, hints.TypeVar) for each in (consumes, produces)):
+            if hints.accepts(consumes, given) and hints.accepts(wanted, produces) and not hints.accepts(given, produces):
                 inside = getattr(get_origin(requires) or requires, "__name__", "") == "OnActor"
                 return f"{'par_for_each' if inside else 'for_each'}({kind.__name__}(...))"
     return ""
@@ -46,7 +45,8 @@ def adder(missing: Sequence[str]) -> str:
 
 
 def _subclasses(kind: type) -> Iterator[type]:
-    for each in kind.__subclasses__():
+    below: list[type] = type.__subclasses__(kind)
+    for each in below:
         yield each
         yield from _subclasses(each)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -67,7 +68,7 @@ def source_drawing(target: str, form: Format, direction: Direction | None, expan
 
     path, name = parted(target)
     read = of_source(path, name, expand=expand)
-    gc.freeze()  # mypy leaves a lot behind, and going through it at the end of the process takes seconds
+    atexit.register(gc.freeze)  # mypy leaves a lot behind, and going through all of it at the end takes seconds
     if read.errors:
         count = len(read.errors)
         typer.secho(f"{path} has {count} type error{'s' * (count > 1)}; it is drawn all the same.", fg="yellow", err=True)

@@ -10,11 +10,9 @@ from dataclasses import dataclass, field
 
 from tflow.drawing.columns import Columns, Piece, Tie, order, settle, tie
 from tflow.drawing.model import Edge, Graph, Group, Kind, Node
+from tflow.drawing.placed import LINE, SMALL, SMALL_LINE, TEXT, Box, Frame, Label, Layout, Run, Wire
 from tflow.drawing.wrapping import width, wrapped
 
-TEXT, SMALL = 12.5, 10.5
-"""Sizes of letters: in boxes, on wires."""
-LINE, SMALL_LINE = 17.0, 13.5
 WIDE, WIDE_DOWN, NARROW = 22, 30, 24
 """Letters per line: in boxes, in boxes below each other, on wires."""
 PAD = 13.0
@@ -24,64 +22,7 @@ GAP, BEND = 20.0, 44.0
 """Room before and behind a label on a wire, and how much more at most where wires bend."""
 HEAD = 24.0
 """Room for the title of a frame."""
-Run = tuple[float, float, float]
-"""A straight part of a wire: from where to where along the flow, and how far across."""
 SMALL_KINDS: tuple[Kind, ...] = ("choice", "end")
-
-
-@dataclass(frozen=True)
-class Box:
-    """A node, drawn."""
-
-    node: Node
-    x: float
-    y: float
-    width: float
-    height: float
-    lines: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Label:
-    """The type on a wire, and under which condition it flows."""
-
-    lines: tuple[str, ...]
-    mark: tuple[str, ...]
-    x: float
-    y: float
-    """A point on the wire, in the middle of the label."""
-
-
-@dataclass(frozen=True)
-class Wire:
-    """An edge, drawn: straight runs, with bends between them."""
-
-    edge: Edge
-    runs: tuple[Run, ...]
-    label: Label
-
-
-@dataclass(frozen=True)
-class Frame:
-    """A group, drawn."""
-
-    group: Group
-    x: float
-    y: float
-    width: float
-    height: float
-
-
-@dataclass(frozen=True)
-class Layout:
-    """A whole drawing, placed."""
-
-    boxes: tuple[Box, ...]
-    wires: tuple[Wire, ...]
-    frames: tuple[Frame, ...]
-    width: float
-    height: float
-    down: bool
 
 
 @dataclass
@@ -414,28 +355,43 @@ def label_lines(edge: Edge) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def entangled(graph: Graph) -> set[int]:
-    """Groups that a path leaves and enters again: they cannot be one box of the layout, so they get no frame."""
+    """Groups that a path leaves and enters again, or that feed each other both ways: they cannot be one box of the layout, so
+    they get no frame."""
     parents = {group.id: group.parent for group in graph.groups}
-    inside: dict[int, set[int]] = {group.id: set() for group in graph.groups}
+    loose: set[int] = set()
+    while True:
+        knot = _knot(graph, parents, loose)
+        if knot is None:
+            return loose
+        loose.add(knot)
+
+
+def _knot(graph: Graph, parents: dict[int, int | None], loose: set[int]) -> int | None:
+    """A group that is part of a circle, when every group is taken for one box."""
+    chains: dict[int, list[int | None]] = {}
     for node in graph.nodes:
+        chain: list[int | None] = []
         group = node.group
         while group is not None:
-            inside[group].add(node.id)
+            if group not in loose:
+                chain.insert(0, group)
             group = parents[group]
-    after: dict[int, set[int]] = {}
+        chains[node.id] = [None, *chain]
+    before: dict[tuple[int | None, object], set[tuple[int | None, object]]] = {}
     for edge in graph.edges:
-        after.setdefault(edge.source, set()).add(edge.target)
-    return {group for group, members in inside.items() if _comes_back(members, after)}
-
-
-def _comes_back(members: set[int], after: dict[int, set[int]]) -> bool:
-    stack = [target for member in members for target in after.get(member, ()) if target not in members]
-    seen: set[int] = set()
-    while stack:
-        node = stack.pop()
-        if node in members:
-            return True
-        if node not in seen:
-            seen.add(node)
-            stack.extend(after.get(node, ()))
-    return False
+        one, other = chains[edge.source], chains[edge.target]
+        depth = 0
+        while depth + 1 < min(len(one), len(other)) and one[depth + 1] == other[depth + 1]:
+            depth += 1
+        tail = (one[depth + 1], "group") if depth + 1 < len(one) else (None, edge.source)
+        head = (other[depth + 1], "group") if depth + 1 < len(other) else (None, edge.target)
+        before.setdefault(head, set()).add(tail)
+        before.setdefault(tail, set())
+    while True:
+        free = [item for item, tails in before.items() if not tails]
+        if not free:
+            return next((group for group, _ in before if group is not None), None)
+        for item in free:
+            del before[item]
+        for tails in before.values():
+            tails.difference_update(free)

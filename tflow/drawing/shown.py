@@ -42,6 +42,7 @@ SYNC = "tflow.types.Sync"
 
 ROLLOUT = ("obs", "actions", "rewards", "terminated", "truncated", "t", "logp", "values")
 REPLAYED = ("obs", "actions", "rewards", "terminated", "next_obs", "discounts", "weights", "ids")
+SINGLE: dict[type[ProperType], str] = {NoneType: "None", AnyType: "Any", UninhabitedType: "Never"}
 NAMED = {"Rollout": ("Sampled", ROLLOUT), "Replayed": ("ReplayedColumns", REPLAYED)}
 """Batches that have a name: what their columns are called, and which these are."""
 
@@ -108,28 +109,22 @@ def _proper(given: ProperType) -> str:
             return _union(given)
         case LiteralType():
             return f"Literal[{given.value_repr()}]"
-        case NoneType():
-            return "None"
-        case AnyType():
-            return "Any"
-        case UninhabitedType():
-            return "Never"
         case TupleType():
             return _tuple(given)
-        case TypeVarType() | ParamSpecType() | TypeVarTupleType():
-            return given.name
-        case TypeType():
-            return f"type[{shown(given.item)}]"
-        case UnpackType():
-            return f"*{shown(given.type)}"
-        case TypedDictType():
-            return given.fallback.type.name if not given.is_anonymous() else "dict"
         case CallableType():
             return _function(given)
         case Overloaded():
             return _function(given.items[0])
+        case TypedDictType():
+            return "dict" if given.is_anonymous() else given.fallback.type.name
+        case TypeType():
+            return f"type[{shown(given.item)}]"
+        case UnpackType():
+            return f"*{shown(given.type)}"
+        case TypeVarType() | ParamSpecType() | TypeVarTupleType():
+            return given.name
         case _:
-            return "?"
+            return next((name for kind, name in SINGLE.items() if isinstance(given, kind)), "?")
 
 
 def _instance(given: Instance) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from html import escape
 from itertools import pairwise
 
-from tflow.drawing.layout import LINE, SMALL, SMALL_LINE, TEXT, Box, Frame, Layout, Wire, layout
+from tflow.drawing.layout import layout
 from tflow.drawing.model import WHERE, Graph, Node
+from tflow.drawing.placed import LINE, SMALL, SMALL_LINE, TEXT, Box, Frame, Layout, Wire
 from tflow.drawing.wrapping import width
 
 MARGIN = 24.0
@@ -14,28 +15,29 @@ TITLE = 46.0
 LEGEND = 40.0
 WIDEST_PAGE = 1500.0
 FONT = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
-LIGHT = {
+Colours = dict[str, tuple[str, ...]]
+LIGHT: Colours = {
     "card": ("#ffffff", "#d0d7de"),
     "actor": ("#ddf4ff", "#54aeff", "#0a3069"),
     "driver": ("#eefbf1", "#4ac26b", "#0f3d1e"),
     "learner": ("#fff8c5", "#d4a72c", "#4d2d00"),
     "unknown": ("#ffebe9", "#ff8182", "#82071e"),
-    "ink": "#1f2328",
-    "soft": "#59636e",
-    "wire": "#8c959f",
-    "mark": "#9a3412",
+    "ink": ("#1f2328",),
+    "soft": ("#59636e",),
+    "wire": ("#8c959f",),
+    "mark": ("#9a3412",),
     "frame": ("#f6f8fa", "#afb8c1"),
 }
-DARK = {
+DARK: Colours = {
     "card": ("#0d1117", "#30363d"),
     "actor": ("#10233f", "#388bfd", "#cae8ff"),
     "driver": ("#12261e", "#2ea043", "#d2f5d8"),
     "learner": ("#2b2111", "#bb8009", "#f8e3a1"),
     "unknown": ("#2d1519", "#f85149", "#ffc1ba"),
-    "ink": "#e6edf3",
-    "soft": "#9198a1",
-    "wire": "#6e7681",
-    "mark": "#f0883e",
+    "ink": ("#e6edf3",),
+    "soft": ("#9198a1",),
+    "wire": ("#6e7681",),
+    "mark": ("#f0883e",),
     "frame": ("#151b23", "#3d444d"),
 }
 EXPLAINED = {
@@ -73,12 +75,12 @@ def svg(graph: Graph, *, down: bool | None = None) -> str:
     return "\n".join(parts) + "\n"
 
 
-def style(colours: dict[str, tuple[str, ...] | str]) -> str:
+def style(colours: Colours) -> str:
     """Classes for everything that has a colour."""
     rules = [
         f".card{{fill:{colours['card'][0]};stroke:{colours['card'][1]}}}",
-        f".ink{{fill:{colours['ink']}}}.soft{{fill:{colours['soft']}}}.mark{{fill:{colours['mark']}}}",
-        f".wire{{stroke:{colours['wire']};fill:none}}.head{{fill:{colours['wire']}}}",
+        f".ink{{fill:{colours['ink'][0]}}}.soft{{fill:{colours['soft'][0]}}}.mark{{fill:{colours['mark'][0]}}}",
+        f".wire{{stroke:{colours['wire'][0]};fill:none}}.head{{fill:{colours['wire'][0]}}}",
         f".frame{{fill:{colours['frame'][0]};stroke:{colours['frame'][1]}}}",
     ]
     for name in (*WHERE, "unknown"):
@@ -179,7 +181,7 @@ def label(drawn: Wire, down: bool) -> str:
 def legend_of(graph: Graph, x: float) -> tuple[str, float]:
     """What the colours and outlines in the picture mean, and where it ends."""
     kinds = {node.kind for node in graph.nodes}
-    shown = [(name, "", name) for name in WHERE if any(colour(node) == name for node in graph.nodes)]
+    shown: list[tuple[str, str, str]] = [(name, "", name) for name in WHERE if any(colour(node) == name for node in graph.nodes)]
     shown += [("unknown" if kind == "unknown" else "driver", kind, text) for kind, text in EXPLAINED.items() if kind in kinds]
     parts = []
     for name, kind, text in shown:

@@ -1,7 +1,8 @@
 """The mypy plugin: ``plugins = ["tflow.mypy_plugin"]``. It says what plain typing cannot, and says the rest in better words.
 
-Every rule has a file and a code of its own (``codes.py``). ``operators.py`` looks at each place where a stream meets an operator;
-``bodies.py`` looks at whole functions when mypy has finished them, which ``finish.py`` makes possible.
+Every rule has a file and a code of its own (``codes.py``). ``bodies.py`` looks at whole functions when mypy has finished them,
+which ``finish.py`` makes possible; there, ``calls.py`` looks at each place where a stream meets an operator, and ``uses.py``
+follows the streams. mypy's types are changed in two places only: splits into more than eight, and policies named by keys.
 """
 
 from __future__ import annotations
@@ -13,68 +14,23 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from mypy.nodes import Decorator, OverloadedFuncDef, SymbolNode, TypeInfo
+from mypy.nodes import Decorator
 from mypy.options import Options
-from mypy.plugin import (
-    FunctionContext,
-    FunctionSigContext,
-    MethodContext,
-    MethodSigContext,
-    Plugin,
-    ReportConfigContext,
-)
-from mypy.types import CallableType, FunctionLike, Overloaded, TupleType, Type, get_proper_type
+from mypy.plugin import FunctionContext, FunctionSigContext, MethodContext, Plugin, ReportConfigContext
+from mypy.types import FunctionLike, TupleType, Type, get_proper_type
 
-from tflow.mypy_plugin import bodies, literal, operators, policy, shapes, untyped
-from tflow.mypy_plugin.asked import ASKED
+from tflow.mypy_plugin import bodies, literal, policy, shapes, untyped
+from tflow.mypy_plugin.calls import signatures_with_streams
 from tflow.mypy_plugin.finish import FINISHED, Finish
-from tflow.mypy_plugin.report import Ctx, guarded
+from tflow.mypy_plugin.report import Checker, guarded
 
 LOWEST, HIGHEST = (1, 18), (2, 4)
 """The versions of mypy that this is tested with. Newer ones may move what ``finish.py`` relies on."""
-PARTS = [
-    *sorted(Path(__file__).parent.glob("*.py")),
-    *(Path(__file__).parents[1] / each for each in ("sentences.py", "drawing/shown.py")),
-]
+FOLDER = Path(__file__).parent
+PARTS = [*sorted(FOLDER.glob("*.py")), *(FOLDER.parent / name for name in ("sentences.py", "drawing/shown.py"))]
 DIGEST = hashlib.sha256(b"".join(path.read_bytes() for path in PARTS)).hexdigest()[:16]
-
-MARKS = bodies.MARKS
-APPLIES = {f"{shapes.ITER}.for_each", f"{shapes.ITER}.call", f"{shapes.ITER}.hand_off", f"{shapes.PAR_ITER}.par_for_each"}
-WIDENS = {f"tflow.combinators.columns.{name}.__call__" for name in ("WithColumns", "ParWithColumns")}
-MAPS = {f"{shapes.ITER}.map", f"{shapes.PAR_ITER}.par_map"}
 MOST_BRANCHES = 64
-SPLIT = "tflow.combinators.splits.Splits.split"
-SELECT = "tflow.rl.workers.Select"
-NAMES_POLICIES = {
-    "tflow.rl.workers.create_rollout_workers": "losses",
-    "tflow.rl.replay.create_replay_actors": "policies",
-}
-
-
-def same_signature(hook: Callable[[Ctx], CallableType]) -> Callable[[Ctx], CallableType]:
-    """A hook that looks at arguments before mypy does."""
-
-    def asking(ctx: Ctx) -> CallableType:
-        ASKED.within(ctx.context)  # type: ignore[attr-defined]  # every context has one
-        return hook(ctx)
-
-    return guarded(lambda ctx: ctx.default_signature)(asking)  # type: ignore[attr-defined]  # this kind of context has one
-
-
-def same_type(hook: Callable[[Ctx], Type]) -> Callable[[Ctx], Type]:
-    """A hook that comes after mypy has checked a call."""
-
-    def answered(ctx: Ctx) -> Type:
-        ASKED.done(ctx.context)  # type: ignore[attr-defined]  # every context has one
-        return hook(ctx)
-
-    return guarded(lambda ctx: ctx.default_return_type)(answered)  # type: ignore[attr-defined]  # this kind of context has one
-
-
-def described(ctx: FunctionSigContext) -> CallableType:
-    """A description with overloads: what it refuses is one sentence, and its streams are looked at."""
-    refused = literal.refused(ctx)
-    return refused if refused is not ctx.default_signature else operators.given_streams(ctx)
+NAMES_POLICIES = {"tflow.rl.workers.create_rollout_workers": "losses", "tflow.rl.replay.create_replay_actors": "policies"}
 
 
 class TflowPlugin(Plugin):
@@ -82,80 +38,47 @@ class TflowPlugin(Plugin):
 
     def __init__(self, options: Options) -> None:
         super().__init__(options)
+        safe = guarded(lambda ctx: ctx.default_return_type)
         self.finish = Finish(bodies.look)
-
-    # ------------------------------------------------------------------- better words
-
-    def get_method_signature_hook(self, fullname: str) -> Callable[[MethodSigContext], FunctionLike] | None:
-        fullname = self.defined_as(fullname)
-        if fullname in APPLIES:
-            return same_signature(operators.applied)
-        if fullname in WIDENS:
-            return same_signature(operators.widened)
-        if fullname in MAPS:
-            return same_signature(operators.mapped)
-        if fullname == f"{shapes.ITER}.every":
-            return same_signature(literal.refused)
-        return same_signature(operators.given_streams) if self.takes_streams(fullname) else None
-
-    def get_function_signature_hook(self, fullname: str) -> Callable[[FunctionSigContext], FunctionLike] | None:
-        if fullname == SELECT:
-            return same_signature(policy.selected)
-        if fullname.startswith(literal.TRIED) and self.has_overloads(fullname):
-            return same_signature(described)
-        return same_signature(operators.given_streams) if self.takes_streams(fullname) else None
-
-    def defined_as(self, fullname: str) -> str:
-        """The name of a method in the class that defines it; mypy names the class of the object."""
-        owner, _, method = fullname.rpartition(".")
-        if owner.startswith("builtins."):
-            return fullname
-        symbol = self.lookup_fully_qualified(owner)
-        node = symbol.node if symbol is not None else None
-        found = node.get_containing_type_info(method) if isinstance(node, TypeInfo) else None
-        return f"{found.fullname}.{method}" if found is not None else fullname
-
-    def function_named(self, fullname: str) -> SymbolNode | None:
-        """A function or a method; for a class, what makes its objects."""
-        symbol = self.lookup_fully_qualified(fullname) if not fullname.startswith("builtins.") else None
-        node = symbol.node if symbol is not None else None
-        if isinstance(node, TypeInfo):
-            node = made.node if (made := node.get("__init__")) is not None else None
-        return node.func if isinstance(node, Decorator) else node
-
-    def has_overloads(self, fullname: str) -> bool:
-        return isinstance(self.function_named(fullname), OverloadedFuncDef)
-
-    def takes_streams(self, fullname: str) -> bool:
-        """True for a function, a method or a class with a parameter that is a stream."""
-        kind = get_proper_type(getattr(self.function_named(fullname), "type", None))
-        items = kind.items if isinstance(kind, Overloaded) else [kind]
-        return any(shapes.stream(each) is not None for item in items if isinstance(item, CallableType) for each in item.arg_types)
-
-    # ------------------------------------------------------------------- better types, and looking at bodies later
+        self.seen, self.branches = safe(self.passed), safe(self.split)
+        self.hooks = {FINISHED: safe(self.arrived), **dict.fromkeys(bodies.MARKS, safe(self.marked))}
+        self.hooks |= {name: safe(partial(self.named, argument)) for name, argument in NAMES_POLICIES.items()}
+        self.any_name = guarded(lambda ctx: ctx.default_signature)(policy.any_name)
 
     def get_function_hook(self, fullname: str) -> Callable[[FunctionContext], Type] | None:
-        if fullname == FINISHED:
-            return same_type(self.arrived)
-        if fullname in MARKS:
-            return same_type(self.marked)
-        if fullname in NAMES_POLICIES:
-            return same_type(partial(self.named, NAMES_POLICIES[fullname]))
-        return same_type(self.passed) if fullname.startswith("tflow.") or self.takes_streams(fullname) else None
+        return self.hooks.get(fullname) or (self.seen if self.is_about_streams(fullname) else None)
 
     def get_method_hook(self, fullname: str) -> Callable[[MethodContext], Type] | None:
-        fullname = self.defined_as(fullname)
-        if fullname == SPLIT:
-            return same_type(self.split)
-        return same_type(self.passed) if fullname.startswith("tflow.combinators.") or self.takes_streams(fullname) else None
+        if fullname.startswith("tflow.") and fullname.endswith(".split"):
+            return self.branches
+        return self.seen if self.is_about_streams(fullname) else None
+
+    def get_function_signature_hook(self, fullname: str) -> Callable[[FunctionSigContext], FunctionLike] | None:
+        return self.any_name if fullname == policy.SELECT else None
+
+    def is_about_streams(self, fullname: str) -> bool:
+        """True for what is ours, and for functions, methods and classes with a parameter that is a stream."""
+        if fullname.startswith(("tflow.", "builtins.")):
+            return fullname.startswith("tflow.")
+        symbol = self.lookup_fully_qualified(fullname)
+        return symbol is not None and signatures_with_streams(symbol.node) is not None
+
+    # ------------------------------------------------------------------- hooks
 
     def arrived(self, ctx: FunctionContext) -> Type:
+        """A body is finished."""
         self.finish.arrived(ctx.api)
+        return ctx.default_return_type
+
+    def passed(self, ctx: FunctionContext | MethodContext) -> Type:
+        """Something about streams: the body around it is worth a look when it is finished."""
+        self.finish.after(ctx.api)
         return ctx.default_return_type
 
     def marked(self, ctx: FunctionContext) -> Type:
         """A plan or a sub-flow is looked at in any case, even if nothing inside calls a hook."""
-        api, decorated = ctx.api, ctx.context
+        api: Checker = ctx.api
+        decorated = ctx.context
         if isinstance(decorated, Decorator) and api.scope.top_level_function() is None:
             if getattr(api, "recurse_into_functions", True) or decorated.func.def_or_infer_vars:
                 self.finish.after(api, decorated.func)
@@ -164,12 +87,8 @@ class TflowPlugin(Plugin):
                 api.defer_node(decorated, api.scope.active_class())
         return untyped.marked(ctx)
 
-    def passed(self, ctx: FunctionContext | MethodContext) -> Type:
-        """Something about streams: the body around it is worth a look when it is finished."""
-        self.finish.after(ctx.api)
-        return ctx.default_return_type
-
     def named(self, argument: str, ctx: FunctionContext) -> Type:
+        """Workers or replay actors with several policies."""
         self.finish.after(ctx.api)
         return policy.named_by(argument, ctx)
 

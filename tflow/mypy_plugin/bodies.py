@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from mypy.nodes import CallExpr, Decorator, FuncDef, MemberExpr, MypyFile, Node, RefExpr
 from mypy.types import CallableType
 
 from tflow.mypy_plugin import flow, linear, literal, placement, shapes, travel, tree, unused
+from tflow.mypy_plugin.calls import Calls
 from tflow.mypy_plugin.edges import State
 from tflow.mypy_plugin.finish import Unit
 from tflow.mypy_plugin.labels import Labels
@@ -20,22 +22,26 @@ MARKS = {"tflow.marks.plan", "tflow.marks.flow"}
 def look(api: Checker, unit: Unit) -> None:
     """Apply the rules about whole bodies."""
     if isinstance(unit, MypyFile):
-        uses = Uses(api, Labels(api.lookup_type_or_none, [unit]), strict=False, twice=linear.reporter(api))
+        scopes = tree.Scopes(unit)
+        uses = Uses(api, Labels(api.lookup_type_or_none, scopes), strict=False, twice=linear.reporter(api))
         careful(api, unit, lambda: uses.statements(unit.defs, State()))
-        calls(api, unit, unit, {})
+        calls(api, scopes)
         return
     for fn, marked in functions(api, unit):
-        careful(api, fn, streams_of(api, fn, marked=marked))
-        calls(api, fn, fn.body, unit)
+        scopes = tree.Scopes(fn, unit if fn is not unit else None, api.tree)
+        careful(api, fn, streams_of(api, fn, scopes, marked=marked))
+        calls(api, scopes)
 
 
 def functions(api: Checker, unit: FuncDef) -> Iterator[tuple[FuncDef, bool]]:
     """A function and those inside it; True for those that are marked."""
     symbol = (unit.info.names if unit.info else api.tree.names).get(unit.name)
     yield unit, symbol is not None and is_marked(symbol.node)
-    marked = {id(node.func) for node in tree.walk(unit.body) if isinstance(node, Decorator) and is_marked(node)}
-    for inner in tree.functions_in(unit.body):
-        yield inner, id(inner) in marked
+    inside = tree.walk(unit.body)
+    marked = {id(node.func) for node in inside if isinstance(node, Decorator) and is_marked(node)}
+    for inner in inside:
+        if isinstance(inner, FuncDef):
+            yield inner, id(inner) in marked
 
 
 def is_marked(node: Node | None) -> bool:
@@ -44,13 +50,13 @@ def is_marked(node: Node | None) -> bool:
     return any(isinstance(each, RefExpr) and each.fullname in MARKS for each in given)
 
 
-def streams_of(api: Checker, fn: FuncDef, *, marked: bool) -> Callable[[], None]:
+def streams_of(api: Checker, fn: FuncDef, scopes: tree.Scopes, *, marked: bool) -> Callable[[], None]:
     """The rules about streams: strict where a plan, or a part of one, is built."""
     returns = fn.type.ret_type if isinstance(fn.type, CallableType) else None
     strict = marked or shapes.mentions_stream(returns)
 
     def check() -> None:
-        uses = Uses(api, Labels(api.lookup_type_or_none, [fn, api.tree]), strict=strict, twice=linear.reporter(api))
+        uses = Uses(api, Labels(api.lookup_type_or_none, scopes), strict=strict, twice=linear.reporter(api))
         uses.function(fn)
         if strict:
             unused.check(api, uses, parameters=marked and not tree.is_empty(fn))
@@ -58,18 +64,18 @@ def streams_of(api: Checker, fn: FuncDef, *, marked: bool) -> Callable[[], None]
     return check
 
 
-def calls(api: Checker, unit: Unit, body: Node, outer: object) -> None:
-    """The rules about single calls."""
-    scopes = [scope for scope in (unit, outer, api.tree) if isinstance(scope, (FuncDef, MypyFile))]
+def calls(api: Checker, scopes: tree.Scopes) -> None:
+    """The rules about single calls of the innermost scope; what is inside others comes first."""
     trial = literal.Trial(api, scopes)
-    labels = Labels(api.lookup_type_or_none, scopes)
-    for node in tree.own(body):
-        if isinstance(node, MemberExpr):
-            careful(api, node, lambda member=node: placement.missing_method(api, member))  # type: ignore[misc]  # bound at once
-            careful(api, node, lambda member=node: flow.wrong_self(api, labels, member))  # type: ignore[misc]  # bound at once
-        elif isinstance(node, CallExpr):
-            careful(api, node, lambda call=node: trial.check(call))  # type: ignore[misc]  # bound at once
-            careful(api, node, lambda call=node: travel.check(api, call, scopes))  # type: ignore[misc]  # bound at once
+    typed = Calls(api, scopes, trial)
+    rules: list[Callable[[CallExpr], object]] = [typed.check, trial.check, partial(travel.check, api, scopes)]
+    for node in reversed(next(iter(scopes)).nodes):
+        if isinstance(node, CallExpr):
+            for rule in rules:
+                careful(api, node, partial(rule, node))
+        elif isinstance(node, MemberExpr):
+            careful(api, node, partial(placement.missing_method, api, node))
+            careful(api, node, partial(flow.wrong_self, api, typed.labels, node))
 
 
 def careful(api: Checker, where: Node, rule: Callable[[], object]) -> None:

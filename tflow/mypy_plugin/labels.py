@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from mypy.nodes import (
     CallExpr,
     Expression,
     FloatExpr,
-    FuncItem,
     IndexExpr,
     IntExpr,
     LambdaExpr,
     MemberExpr,
-    MypyFile,
     NameExpr,
     RefExpr,
     StrExpr,
@@ -38,9 +36,8 @@ USUAL = {
 }
 """What actors are called if nobody says otherwise; empty: as what makes them."""
 COUNTED = {"from_range"}
-SHOWN = dict.fromkeys(("from_items", "par_from_items", "par_from_range", "par_from_iterables"), "...")
+SHOWN: dict[str, str] = dict.fromkeys(("from_items", "par_from_items", "par_from_range", "par_from_iterables"), "...")
 TypeOf = Callable[[Expression], Type | None]
-Scope = MypyFile | FuncItem | None
 
 
 def source(expr: Expression) -> str:
@@ -69,18 +66,17 @@ def source(expr: Expression) -> str:
 class Labels:
     """Labels within one function or module: names are followed to where they are defined."""
 
-    def __init__(self, type_of: TypeOf, scopes: Sequence[Scope] = ()) -> None:
+    def __init__(self, type_of: TypeOf, scopes: tree.Scopes) -> None:
         self.type_of = type_of
-        self.scopes = [scope for scope in scopes if scope is not None]
-        """Where names are looked for, the innermost first."""
+        self.scopes = scopes
 
     def of(self, expr: Expression) -> str:
         """The label of the operator that makes a stream; a name that cannot be followed stands for itself."""
         if isinstance(expr, NameExpr) and isinstance(expr.node, Var):
-            branch = self.branch(expr.node)
+            branch = self.scopes.branch(expr.node)
             if branch is not None:
                 return f"branch {branch[1]}"
-            made = self.definition(expr.node)
+            made = self.scopes.definition(expr.node)
             return expr.name if made is None or isinstance(made, NameExpr) else self.of(made)
         if isinstance(expr, CallExpr):
             return self.call(expr)
@@ -114,17 +110,9 @@ class Labels:
             return f"{name}({source(first) if first is not None and name in COUNTED else SHOWN.get(name, '')})"
         return name
 
-    def branch(self, variable: Var) -> tuple[CallExpr, int] | None:
-        """The split that a variable is a branch of, and which."""
-        return next((found for scope in self.scopes if (found := tree.unpacked(variable, scope)) is not None), None)
-
-    def definition(self, variable: Var) -> Expression | None:
-        """What a variable is set to, if that happens only once."""
-        return next((found for scope in self.scopes if (found := tree.definition(variable, scope)) is not None), None)
-
     def actors(self, expr: Expression) -> str:
         """What actors are called: as they are told, or as usual."""
-        made = self.definition(expr.node) if isinstance(expr, NameExpr) and isinstance(expr.node, Var) else expr
+        made = self.scopes.definition(expr.node) if isinstance(expr, NameExpr) and isinstance(expr.node, Var) else expr
         by = made.callee.fullname if isinstance(made, CallExpr) and isinstance(made.callee, RefExpr) else ""
         if not isinstance(made, CallExpr) or by not in USUAL:
             return source(expr)

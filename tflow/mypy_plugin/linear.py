@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from mypy.nodes import CallExpr
+
 from tflow import sentences
+from tflow.mypy_plugin import tree
 from tflow.mypy_plugin.edges import Edge, Use
+from tflow.mypy_plugin.labels import Labels
 from tflow.mypy_plugin.report import Checker, report
 
 CODE = "tflow-linear"
@@ -39,8 +43,6 @@ def in_every_turn(stream: str) -> str:
     )
 
 
-def label_of_split(call: object) -> str:
+def label_of_split(call: CallExpr) -> str:
     """As plans show it."""
-    from tflow.mypy_plugin.labels import Labels
-
-    return Labels(lambda _: None).call(call)  # type: ignore[arg-type]  # a call
+    return Labels(lambda _: None, tree.Scopes()).call(call)

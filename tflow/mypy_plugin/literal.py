@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from functools import cache
 from importlib import import_module
 
-from mypy.erasetype import erase_typevars
 from mypy.nodes import (
     ArgKind,
     CallExpr,
@@ -30,22 +30,24 @@ from mypy.nodes import (
     UnaryExpr,
     Var,
 )
-from mypy.plugin import FunctionSigContext, MethodSigContext
 from mypy.types import CallableType, Instance, LiteralType, Overloaded, Type, get_proper_type
 
+import tflow
 from tflow import sentences
 from tflow.mypy_plugin import shapes, tree
-from tflow.mypy_plugin.asked import ASKED
-from tflow.mypy_plugin.labels import Scope, TypeOf
+from tflow.mypy_plugin.labels import TypeOf
 from tflow.mypy_plugin.report import Checker, report
 
 CODE = "tflow-literal"
 TRIED = ("tflow.combinators.", "tflow.rl.")
 """Where descriptions are made. What is elsewhere (runtimes, tests) may start something."""
 MOST_SHARDS = 1_000
-STARTS = {"Policy", "RolloutWorker"}
-NOT_TRIED = {"run", "validate", "for_each", "par_for_each", "map", "par_map"}
+STARTS = {"Policy", "RolloutWorker", "Tensors"}
+"""What is not a description. Some of it would import torch here."""
+ABOUT_FUNCTIONS = ("for_each", "map", "filter", "tap", "flat_map", "scan", "with_columns", "zip")
+NOT_TRIED = {"run", "validate", *ABOUT_FUNCTIONS, *(f"par_{name}" for name in ABOUT_FUNCTIONS)}
 """Methods that start something, and those that other rules are about."""
+NEED_ARGUMENTS = {"every", "select_shards", "Union", "ParUnion", "create_rollout_workers"}
 CONSTANTS = {"builtins.True": True, "builtins.False": False, "builtins.None": None}
 
 
@@ -53,48 +55,38 @@ class Unknown(Exception):
     """The value of an expression cannot be known."""
 
 
-def refused(ctx: FunctionSigContext | MethodSigContext) -> CallableType:
-    """A call with overloads: a sentence, instead of a list of all that would have been possible."""
-    call, signature, api = ctx.context, ctx.default_signature, ctx.api
-    if not isinstance(call, CallExpr):
-        return signature
-    if id(call) not in ASKED.refused:
-        scopes = [api.scope.current_function(), api.scope.top_level_function(), api.tree]
-        ASKED.refused[id(call)] = Trial(api, scopes, lambda expr: ASKED.type_of(api, expr)).check(call)
-    fits = all(name in signature.arg_names for name in call.arg_names if name is not None)
-    if not ASKED.refused[id(call)] or not fits:
-        return signature
-    return signature.copy_modified(
-        arg_types=[shapes.ANYTHING, shapes.ANYTHING],
-        arg_kinds=[ArgKind.ARG_STAR, ArgKind.ARG_STAR2],
-        arg_names=[None, None],
-        ret_type=erase_typevars(signature.ret_type),
-        variables=[],
-    )
+NOTHING = object()
+"""Stands for what could not be made."""
 
 
 class Trial:
     """Tries calls within some scopes, the innermost first."""
 
-    def __init__(self, api: Checker, scopes: Sequence[Scope], type_of: TypeOf | None = None) -> None:
-        self.api, self.scopes = api, [scope for scope in scopes if scope is not None]
-        self.type_of: TypeOf = type_of or api.lookup_type_or_none
+    def __init__(self, api: Checker, scopes: tree.Scopes) -> None:
+        self.api, self.scopes = api, scopes
+        self.type_of: TypeOf = api.lookup_type_or_none
         self.made: dict[int, object] = {}
 
-    def check(self, call: CallExpr) -> bool:
+    def check(self, call: CallExpr) -> None:
         """Report what the call would raise."""
         from tflow.errors import PlanError
 
+        if self.made.get(id(call), NOTHING) is not NOTHING or not worth_trying(call):
+            return
         try:
             self.call(call)
         except PlanError as error:
-            if sentences.DRIVER_STREAM in str(error):
-                return False  # the rule about places says so
-            report(self.api, CODE, str(error), self.blamed(call, str(error)))
-            return True
+            if sentences.DRIVER_STREAM not in str(error):  # the rule about places says that
+                report(self.api, CODE, str(error), self.blamed(call, str(error)), instead_of=call)
         except Unknown:
-            return False
-        return False
+            return
+
+    def columns_read_by(self, expr: Expression) -> list[str] | None:
+        """The columns that an operator such as ``StandardizeFields("advantages")`` reads, which its type does not tell."""
+        try:
+            return list(getattr(self.value(expr), "reads", ())) or None
+        except Unknown:
+            return None
 
     def blamed(self, call: CallExpr, sentence: str) -> Expression:
         """The argument that a sentence is about, if it names it."""
@@ -132,7 +124,8 @@ class Trial:
                 named[name] = value
         if not literal and call.args:
             raise Unknown
-        return self.tried(target, given, named, left_out)
+        made = self.made[id(call)] = self.tried(target, given, named, left_out)
+        return made
 
     def tried(self, target: Callable[..., object], given: list[object], named: dict[str, object], left_out: list[str]) -> object:
         from tflow.errors import PlanError
@@ -152,19 +145,14 @@ class Trial:
     def target(self, call: CallExpr) -> Callable[..., object]:
         """What is called, if describing with it starts nothing."""
         callee = call.callee
+        found: object = None
         if isinstance(callee, MemberExpr) and not callee.fullname.startswith(TRIED):
             receiver = self.receiver(callee, call)
             found = getattr(receiver, callee.name, None)
             if found is None or callee.name in NOT_TRIED:
                 raise Unknown
         elif isinstance(callee, RefExpr) and callee.fullname.startswith(TRIED):
-            module, _, name = callee.fullname.rpartition(".")
-            if name in STARTS or name.startswith("_"):
-                raise Unknown
-            try:
-                found = getattr(import_module(module), name)
-            except (ImportError, AttributeError):
-                raise Unknown from None
+            found = description_named(callee.fullname)
         else:
             raise Unknown
         if not callable(found):
@@ -220,10 +208,9 @@ class Trial:
         if known is not None:
             return known
         if isinstance(expr, NameExpr) and isinstance(expr.node, Var):
-            for scope in self.scopes:
-                made = tree.definition(expr.node, scope)
-                if isinstance(made, CallExpr):
-                    return self.object_made_by(made)
+            made = self.scopes.definition(expr.node)
+            if isinstance(made, CallExpr):
+                return self.object_made_by(made)
         raise Unknown
 
     def object_made_by(self, call: CallExpr) -> object:
@@ -231,12 +218,15 @@ class Trial:
         from tflow.errors import PlanError
 
         if id(call) not in self.made:
+            self.made[id(call)] = NOTHING
             if not isinstance(call.callee, RefExpr) or not call.callee.fullname.startswith("tflow.rl."):
                 raise Unknown
             try:
-                self.made[id(call)] = self.call(call)
+                return self.call(call)
             except PlanError:
                 raise Unknown from None
+        if self.made[id(call)] is NOTHING:
+            raise Unknown
         return self.made[id(call)]
 
     def stand_in(self, t: Type | None, *, classes: bool) -> object:
@@ -255,14 +245,23 @@ class Trial:
         return inspect.Parameter.empty
 
 
-def columns_read_by(api: Checker, expr: Expression) -> list[str] | None:
-    """The columns that an operator such as ``StandardizeFields("advantages")`` reads, which its type does not tell."""
-    scopes = [api.scope.current_function(), api.scope.top_level_function(), api.tree]
-    try:
-        made = Trial(api, scopes, lambda each: ASKED.type_of(api, each)).value(expr)
-    except Unknown:
+@cache
+def description_named(fullname: str) -> object:
+    """A public name that makes descriptions."""
+    module, _, name = fullname.rpartition(".")
+    if name in STARTS or tflow.home_of(name) != module:
         return None
-    return list(getattr(made, "reads", ())) or None
+    return getattr(import_module(module), name)
+
+
+def worth_trying(call: CallExpr) -> bool:
+    """False where nothing can be refused that is not a type error anyway: most methods are about functions and operators."""
+    callee = call.callee
+    if not call.args:
+        return isinstance(callee, (NameExpr, MemberExpr)) and callee.name in NEED_ARGUMENTS
+    if isinstance(callee, MemberExpr) and not callee.fullname.startswith(TRIED):
+        return callee.name not in NOT_TRIED
+    return isinstance(callee, RefExpr) and callee.fullname.startswith(TRIED)
 
 
 def literal_value(t: Type | None) -> object:
@@ -278,11 +277,17 @@ def stand_in_function(*_: object) -> None:
 
 
 def stand_in_stream(kind: Instance) -> object:
+    return _stand_in_streams()[kind.type.fullname == shapes.PAR_ITER]
+
+
+@cache
+def _stand_in_streams() -> tuple[object, object]:
     from tflow.combinators.create import from_items, par_from_items
 
-    return par_from_items((), shards=1) if kind.type.fullname == shapes.PAR_ITER else from_items(())
+    return from_items(()), par_from_items((), shards=1)
 
 
+@cache
 def stand_in_operator() -> object:
     from tflow.types import Stateless
 
@@ -293,6 +298,7 @@ def stand_in_operator() -> object:
     return Anything()
 
 
+@cache
 def stand_in_actor() -> object:
     from tflow.combinators.actors import create_actor
 

@@ -17,16 +17,17 @@ CODE = "tflow-placement"
 
 def broken(site: Site) -> bool:
     """Report operators that require another place than they are given."""
-    beside, offered = shapes.as_base(site.required, shapes.ON_ACTOR), shapes.as_base(site.offered, shapes.ON_ACTOR)
-    if is_subtype(site.offered, site.required) or not (beside or offered):
-        return False
-    if beside and offered:
-        wanted, given = shapes.name_of(beside.args[0]), shapes.name_of(offered.args[0])
-        sentence = sentences.other_actor(site.operator, wanted, site.method, given)
-    elif beside:
+    beside, actor = site.beside, site.actor
+    if beside is not None and actor is not None:
+        if is_subtype(actor, beside):
+            return False
+        sentence = sentences.other_actor(site.operator, shapes.name_of(beside), site.method, shapes.name_of(actor))
+    elif beside is not None:
         sentence = sentences.beside_actor(site.operator, site.method)
-    else:
+    elif actor is not None and shapes.as_base(site.required, shapes.ASYNC) is not None:
         sentence = sentences.on_driver(site.operator, site.method)
+    else:
+        return False
     site.report(CODE, sentence)
     return True
 

@@ -5,35 +5,41 @@ The names are part of the types of workers and batches. Where they are not annot
 
 from __future__ import annotations
 
-from mypy.nodes import DictExpr, Expression, ListExpr, NameExpr, SetExpr, StrExpr, TupleExpr, Var
+from mypy.nodes import CallExpr, DictExpr, Expression, ListExpr, NameExpr, SetExpr, StrExpr, TupleExpr, Var
 from mypy.plugin import FunctionContext, FunctionSigContext
 from mypy.types import CallableType, Instance, LiteralType, Type, UnionType, get_proper_type
 
 from tflow import sentences
 from tflow.mypy_plugin import shapes, tree
-from tflow.mypy_plugin.asked import ASKED
-from tflow.mypy_plugin.operators import accepting, given_streams
 from tflow.mypy_plugin.report import Checker, report
 
 CODE = "tflow-policy"
+SELECT = "tflow.rl.workers.Select"
 
 
-def selected(ctx: FunctionSigContext) -> CallableType:
+def check(api: Checker, call: CallExpr) -> None:
     """``Select(stream, policy=...)``."""
-    signature = given_streams(ctx)
-    names = signature.arg_names
-    stream, policy = ctx.args[names.index("stream")], ctx.args[names.index("policy")]
-    if len(stream) != 1 or len(policy) != 1:
-        return signature
-    found = shapes.as_base(ASKED.type_of(ctx.api, stream[0]), shapes.ITER)
+    given = dict(zip((name or "stream" for name in call.arg_names), call.args, strict=True))
+    if "stream" not in given or "policy" not in given:
+        return
+    found = shapes.as_base(api.lookup_type_or_none(given["stream"]), shapes.ITER)
     batch = shapes.as_base(found.args[0], shapes.MULTI_BATCH) if found is not None else None
     known = shapes.literals(batch.args[1]) if batch is not None else None
-    wanted = shapes.literals(ASKED.type_of(ctx.api, policy[0]))
+    wanted = shapes.literals(api.lookup_type_or_none(given["policy"]))
     wrong = [name for name in wanted or () if known is not None and name not in known]
-    if not wrong:  # a name that is only known at run time may be one of those that are read from keys
-        return signature if wanted or known is None else accepting(signature, names.index("policy"))
-    report(ctx.api, CODE, sentences.policy(wrong[0], known or ()), policy[0])
-    return accepting(signature, names.index("policy"))
+    if wrong:
+        report(api, CODE, sentences.policy(wrong[0], known or ()), given["policy"])
+
+
+def any_name(ctx: FunctionSigContext) -> CallableType:
+    """``Select`` with a policy that is only known at run time, which may be one of those that were read from keys."""
+    signature = ctx.default_signature
+    given = ctx.args[signature.arg_names.index("policy")]
+    if len(given) != 1 or isinstance(given[0], StrExpr):
+        return signature
+    place = signature.arg_names.index("policy")
+    types = [shapes.ANYTHING if index == place else each for index, each in enumerate(signature.arg_types)]
+    return signature.copy_modified(arg_types=types)
 
 
 def named_by(argument: str, ctx: FunctionContext) -> Type:
@@ -54,8 +60,7 @@ def named_by(argument: str, ctx: FunctionContext) -> Type:
 def names_in(expr: Expression, api: Checker) -> list[str]:
     """The strings that a display has as keys or items; a variable is followed to where it is set."""
     if isinstance(expr, NameExpr) and isinstance(expr.node, Var):
-        scope = api.scope.current_function() if expr.kind == 0 else api.tree  # 0: local
-        made = tree.definition(expr.node, scope)
+        made = tree.Scopes(api.scope.current_function(), api.tree).definition(expr.node)
         return names_in(made, api) if made is not None and not isinstance(made, NameExpr) else []
     if isinstance(expr, DictExpr):
         shown: list[Expression | None] = [key for key, _ in expr.items]

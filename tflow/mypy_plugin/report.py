@@ -5,7 +5,6 @@ from __future__ import annotations
 import linecache
 import re
 from collections.abc import Callable
-from functools import wraps
 from typing import Any, TypeVar
 
 from mypy.errorcodes import ErrorCode
@@ -16,17 +15,44 @@ from tflow.mypy_plugin.codes import TITLES
 CODES = {name: ErrorCode(name, title, "tflow") for name, title in TITLES.items()}
 IGNORE = re.compile(r"#\s*tflow:\s*ignore(?:\[([\w\s,-]*)\])?")
 Checker = Any  # Any: mypy's TypeChecker, of which plugins see a part and rules need more
-Ctx = TypeVar("Ctx")
 Given = TypeVar("Given")
 
 
-def report(api: Checker, code: str, sentence: str, where: Context, note: str = "") -> None:
-    """Say what is wrong, unless a comment on that line says that it is meant."""
+def report(api: Checker, code: str, sentence: str, where: Context, note: str = "", instead_of: Context | None = None) -> None:
+    """Say what is wrong, unless a comment on that line says that it is meant. What mypy has said about the same thing is left
+    out; it may have said it of the whole call."""
     if ignored(api.path, where.line, code):
         return
+    withdraw(api, [each for each in said_of(api, where) if each.code is not None and each.code.code in SAME])
+    if instead_of is not None:
+        begin = instead_of.line, instead_of.column
+        said = [each for each in said_of(api, instead_of) if (each.line, each.column) == begin]
+        withdraw(api, [each for each in said if each.code is not None and each.code.code == "call-overload"])
     api.fail(sentence, where, code=CODES[code])
     if note:
         api.note(note, where, code=CODES[code])
+
+
+SAME = {"arg-type", "call-overload", "attr-defined", "union-attr", "misc", "type-var", "list-item", "var-annotated"}
+"""What mypy calls the mistakes that the rules are about."""
+
+
+def withdraw(api: Checker, errors: list[Any]) -> None:  # Any: mypy's ErrorInfo
+    """Take back what mypy itself has reported, with the notes that belong to it."""
+    gone = set(map(id, errors))
+    if gone:
+        said = api.errors.error_info_map[api.errors.file]
+        said[:] = [each for each in said if id(each) not in gone and id(getattr(each, "parent_error", None)) not in gone]
+
+
+def said_of(api: Checker, where: Context) -> list[Any]:  # Any: mypy's ErrorInfo
+    """The errors that mypy itself has reported of an expression, or inside it."""
+    said = api.errors.error_info_map.get(api.errors.file)
+    if not said:
+        return []
+    begin = where.line, where.column
+    end = where.end_line or where.line, where.end_column or where.column + 1
+    return [each for each in said if each.severity == "error" and begin <= (each.line, each.column) < end]
 
 
 def ignored(path: str, line: int, code: str) -> bool:
@@ -39,16 +65,18 @@ def ignored(path: str, line: int, code: str) -> bool:
     return not named or code in named or code.removeprefix("tflow-") in named
 
 
-def guarded(usual: Callable[[Ctx], Given]) -> Callable[[Callable[[Ctx], Given]], Callable[[Ctx], Given]]:
+Hook = Callable[[Any], Given]  # Any: a context of mypy, of which there are four kinds
+
+
+def guarded(usual: Hook[Given]) -> Callable[[Hook[Given]], Hook[Given]]:
     """A hook that fails says so and does as if it were not there: ``usual`` is what mypy would do without it."""
 
-    def wrap(hook: Callable[[Ctx], Given]) -> Callable[[Ctx], Given]:
-        @wraps(hook)
-        def safe(ctx: Ctx) -> Given:
+    def wrap(hook: Hook[Given]) -> Hook[Given]:
+        def safe(ctx: Any) -> Given:  # Any: as above
             try:
                 return hook(ctx)
             except Exception as error:  # whatever it is, the user's run goes on
-                unchecked(ctx.api, ctx.context, error)  # type: ignore[attr-defined]  # every context has both
+                unchecked(ctx.api, ctx.context, error)
                 return usual(ctx)
 
         return safe

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from mypy.nodes import Expression
 from mypy.types import Type
 
+from tflow.mypy_plugin import shapes
 from tflow.mypy_plugin.labels import Labels
 from tflow.mypy_plugin.report import Checker, report
 
 
 @dataclass(frozen=True)
 class Site:
-    """``before`` (a stream of ``element`` that offers ``offered``) goes into ``operator``, which wants ``wanted`` and requires
-    ``required``."""
+    """``before``, a stream of ``element``, goes into ``operator``, which wants ``wanted`` and requires ``required``."""
 
     api: Checker
     labels: Labels
@@ -24,20 +25,24 @@ class Site:
     where: Expression
     """What to blame."""
     element: Type
-    offered: Type
     wanted: Type
     required: Type
+    sync: bool
+    """Whether the stream is synchronous."""
+    actor: Type | None = None
+    """The class of the actor that it runs in; None on the driver."""
 
     @property
     def upstream(self) -> str:
         """How the stream is called."""
         return self.labels.of(self.before)
 
+    @cached_property
+    def beside(self) -> Type | None:
+        """The class of the actor that it wants to run beside; None if it wants none."""
+        found = shapes.as_base(self.required, shapes.ON_ACTOR)
+        return found.args[0] if found is not None else None
+
     def report(self, code: str, sentence: str) -> None:
         """Say what is wrong here."""
         report(self.api, code, sentence, self.where)
-
-
-def labels_in(api: Checker) -> Labels:
-    """Labels for what is being checked."""
-    return Labels(api.lookup_type_or_none, [api.scope.current_function(), api.scope.top_level_function(), api.tree])

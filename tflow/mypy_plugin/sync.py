@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from mypy.nodes import CallExpr, Expression, MemberExpr, NameExpr, RefExpr, Var
-from mypy.subtypes import is_subtype
 from mypy.types import Type
 
 from tflow import sentences
@@ -16,9 +15,7 @@ CODE = "tflow-sync"
 
 def broken(site: Site) -> bool:
     """Report on-policy operators behind a stream without a barrier."""
-    if is_subtype(site.offered, site.required) or shapes.as_base(site.required, shapes.SYNC) is None:
-        return False
-    if shapes.as_base(site.offered, shapes.ON_ACTOR) is not None:
+    if site.sync or site.actor is not None or shapes.as_base(site.required, shapes.SYNC) is None:
         return False
     culprit = culprit_of(site.before, site.labels)
     if isinstance(culprit, NameExpr):
@@ -31,8 +28,8 @@ def broken(site: Site) -> bool:
 def culprit_of(stream: Expression, labels: Labels) -> Expression:
     """The first operator that made a stream asynchronous; a name, if it was declared so."""
     if isinstance(stream, NameExpr) and isinstance(stream.node, Var):
-        branch = labels.branch(stream.node)
-        made = branch[0] if branch else labels.definition(stream.node)
+        branch = labels.scopes.branch(stream.node)
+        made = branch[0] if branch else labels.scopes.definition(stream.node)
         return stream if made is None else culprit_of(made, labels)
     if not isinstance(stream, CallExpr):
         return stream

@@ -6,14 +6,14 @@ functions are sent with all that they use.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from mypy.nodes import CallExpr, Context, Expression, FuncDef, FuncItem, LambdaExpr, MemberExpr, NameExpr, RefExpr, Var
 from mypy.types import Instance, Type, get_proper_type
 
 from tflow import sentences
 from tflow.mypy_plugin import shapes, tree
-from tflow.mypy_plugin.labels import Labels, Scope, source
+from tflow.mypy_plugin.labels import Labels, source
 from tflow.mypy_plugin.report import Checker, report
 
 CODE = "tflow-travel"
@@ -53,7 +53,7 @@ MADE_THERE = {
 }
 
 
-def check(api: Checker, call: CallExpr, scopes: Sequence[Scope]) -> None:
+def check(api: Checker, scopes: tree.Scopes, call: CallExpr) -> None:
     """Report what a call would send to actors and cannot."""
     sent = sent_by(api, call)
     if sent is None:
@@ -86,16 +86,16 @@ def sent_by(api: Checker, call: CallExpr) -> Expression | None:
 Part = tuple[str, Type | None, Context]
 
 
-def parts_of(api: Checker, sent: Expression, scopes: Sequence[Scope]) -> Iterator[Part]:
+def parts_of(api: Checker, sent: Expression, scopes: tree.Scopes) -> Iterator[Part]:
     """What is sent along, by name: what functions use, what operators are made of."""
     if isinstance(sent, LambdaExpr):
         yield from used_by(sent)
     elif isinstance(sent, NameExpr) and isinstance(sent.node, FuncDef) and sent.kind == 0:  # 0: a local function
         yield from ((name, t, sent) for name, t, _ in used_by(sent.node))
     elif isinstance(sent, NameExpr) and isinstance(sent.node, Var):
-        made = next((made for scope in scopes if (made := tree.definition(sent.node, scope)) is not None), None)
+        made = scopes.definition(sent.node)
         if isinstance(made, (LambdaExpr, CallExpr)):
-            yield from ((name, t, sent) for name, t, _ in parts_of(api, made, ()))
+            yield from ((name, t, sent) for name, t, _ in parts_of(api, made, tree.Scopes()))
     elif isinstance(sent, CallExpr):
         names = parameter_names(api, sent)
         for given, name in zip(sent.args, names, strict=True):

@@ -6,7 +6,7 @@ listed here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from mypy import nodes
 from mypy.nodes import Expression, FuncDef, FuncItem, LambdaExpr, MypyFile, NameExpr, Node, Var
@@ -58,38 +58,49 @@ CHILDREN: dict[type[Node], tuple[str, ...]] = {
 }
 
 
-def children(node: Node) -> Iterator[Node]:
+ALONE = {nodes.FuncDef, nodes.Decorator, nodes.OverloadedFuncDef, nodes.ClassDef}
+
+
+def children(node: Node) -> list[Node]:
     """What a node consists of."""
+    found: list[Node] = []
     for name in CHILDREN.get(type(node), ()):
-        yield from _nodes_in(getattr(node, name))
+        value = getattr(node, name)
+        if isinstance(value, Node):
+            found.append(value)
+        elif value:
+            _nodes_in(value, found)
+    return found
 
 
-def _nodes_in(value: object) -> Iterator[Node]:
-    if isinstance(value, Node):
-        yield value
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _nodes_in(item)
+def _nodes_in(values: Iterable[object], found: list[Node]) -> None:
+    for value in values:
+        if isinstance(value, Node):
+            found.append(value)
+        elif isinstance(value, (list, tuple)):
+            _nodes_in(value, found)
 
 
-def walk(node: Node) -> Iterator[Node]:
-    """A node and all that it consists of."""
-    yield node
-    for child in children(node):
-        yield from walk(child)
+def walk(node: Node) -> list[Node]:
+    """A node and all that it consists of, before what follows it."""
+    found: list[Node] = []
+    waiting = [node]
+    while waiting:
+        each = waiting.pop()
+        found.append(each)
+        waiting += reversed(children(each))
+    return found
 
 
-def own(node: Node) -> Iterator[Node]:
+def own(node: Node) -> list[Node]:
     """As ``walk``, but functions and classes inside are left out: they have a life of their own. Lambdas are not."""
-    yield node
-    for child in children(node):
-        if not isinstance(child, (nodes.FuncDef, nodes.Decorator, nodes.OverloadedFuncDef, nodes.ClassDef)):
-            yield from own(child)
-
-
-def functions_in(node: Node) -> Iterator[FuncDef]:
-    """All functions defined inside a node, the outer ones first."""
-    return (each for each in walk(node) if isinstance(each, FuncDef))
+    found: list[Node] = []
+    waiting = [node]
+    while waiting:
+        each = waiting.pop()
+        found.append(each)
+        waiting += [child for child in reversed(children(each)) if type(child) not in ALONE]
+    return found
 
 
 def captured(fn: FuncItem) -> list[NameExpr]:
@@ -129,43 +140,68 @@ def _assigned(fn: FuncItem) -> Iterator[NameExpr]:
                     yield name
 
 
-def definition(variable: Var, scope: MypyFile | FuncItem | None) -> Expression | None:
-    """What a variable is set to, if that happens exactly once in ``scope``."""
-    if scope is None:
-        return None
-    found: list[Expression] = []
-    body: Node = scope if isinstance(scope, MypyFile) else scope.body
-    for node in own(body):
-        if isinstance(node, nodes.AssignmentStmt):
-            for lvalue in node.lvalues:
-                if isinstance(lvalue, NameExpr) and lvalue.node is variable:
-                    found.append(node.rvalue)
-                elif any(isinstance(name, NameExpr) and name.node is variable for name in walk(lvalue)):
-                    found += [node.rvalue, node.rvalue]  # one of several: not a definition of its own
-        elif isinstance(node, nodes.AssignmentExpr) and node.target.node is variable:
-            found.append(node.value)
-        elif isinstance(node, (nodes.ForStmt, nodes.OperatorAssignmentStmt, nodes.WithStmt)):
-            set_here = [node.index] if isinstance(node, nodes.ForStmt) else []
-            set_here += [node.lvalue] if isinstance(node, nodes.OperatorAssignmentStmt) else []
-            set_here += [each for each in node.target if each] if isinstance(node, nodes.WithStmt) else []
-            for target in set_here:
-                if any(isinstance(name, NameExpr) and name.node is variable for name in walk(target)):
-                    return None
-    return found[0] if len(found) == 1 else None
+class Definitions:
+    """What variables are set to in one scope, where that happens exactly once."""
+
+    def __init__(self, scope: MypyFile | FuncItem) -> None:
+        self.set: dict[Var, list[tuple[Expression | None, int]]] = {}
+        """How often each is set, and to what; with its place if it is one of several."""
+        self.nodes = own(scope if isinstance(scope, MypyFile) else scope.body)
+        for node in self.nodes:
+            if isinstance(node, nodes.AssignmentStmt):
+                for lvalue in node.lvalues:
+                    self.add(lvalue, node.rvalue)
+            elif isinstance(node, nodes.AssignmentExpr):
+                self.add(node.target, node.value)
+            elif isinstance(node, nodes.ForStmt):
+                self.add(node.index, None)
+            elif isinstance(node, nodes.OperatorAssignmentStmt):
+                self.add(node.lvalue, None)
+            elif isinstance(node, nodes.WithStmt):
+                for target in node.target:
+                    self.add(target, None)
+
+    def add(self, target: Expression | None, made: Expression | None, place: int = -1) -> None:
+        if isinstance(target, NameExpr) and isinstance(target.node, Var):
+            self.set.setdefault(target.node, []).append((made, place))
+        elif isinstance(target, (nodes.TupleExpr, nodes.ListExpr)):
+            for index, item in enumerate(target.items):
+                self.add(item, made, index)
+        elif isinstance(target, nodes.StarExpr):
+            self.add(target.expr, None)
+
+    def of(self, variable: Var) -> Expression | None:
+        """What a variable is set to."""
+        found = self.set.get(variable, ())
+        return found[0][0] if len(found) == 1 and found[0][1] < 0 else None
+
+    def branch(self, variable: Var) -> tuple[nodes.CallExpr, int] | None:
+        """The call ``x.split(...)`` whose result is unpacked into a variable, and at which place."""
+        found = self.set.get(variable, ())
+        made, place = found[0] if len(found) == 1 else (None, -1)
+        return (made, place) if place >= 0 and isinstance(made, nodes.CallExpr) and is_split(made) else None
 
 
-def unpacked(variable: Var, scope: MypyFile | FuncItem) -> tuple[nodes.CallExpr, int] | None:
-    """The call ``x.split(...)`` whose result is unpacked into a variable, and at which place; only if it is set once."""
-    found: list[tuple[nodes.CallExpr, int] | None] = []
-    body: Node = scope if isinstance(scope, MypyFile) else scope.body
-    for node in own(body):
-        for lvalue in node.lvalues if isinstance(node, nodes.AssignmentStmt) else ():
-            if isinstance(lvalue, NameExpr) and lvalue.node is variable:
-                found.append(None)
-            for place, name in enumerate(lvalue.items) if isinstance(lvalue, (nodes.TupleExpr, nodes.ListExpr)) else ():
-                if isinstance(name, NameExpr) and name.node is variable:
-                    found.append((node.rvalue, place) if is_split(node.rvalue) else None)  # type: ignore[arg-type]  # a call
-    return found[0] if len(found) == 1 else None
+class Scopes:
+    """The scopes around a piece of code, the innermost first."""
+
+    def __init__(self, *scopes: MypyFile | FuncItem | None) -> None:
+        self.scopes = [scope for scope in scopes if scope is not None]
+        self.known: list[Definitions] = []
+
+    def __iter__(self) -> Iterator[Definitions]:
+        yield from self.known
+        for scope in self.scopes[len(self.known) :]:  # most questions are answered by the first
+            self.known.append(Definitions(scope))
+            yield self.known[-1]
+
+    def definition(self, variable: Var) -> Expression | None:
+        """What a variable is set to, if that happens only once."""
+        return next((found for each in self if (found := each.of(variable)) is not None), None)
+
+    def branch(self, variable: Var) -> tuple[nodes.CallExpr, int] | None:
+        """The split that a variable is a branch of, and which."""
+        return next((found for each in self if (found := each.branch(variable)) is not None), None)
 
 
 def is_split(expr: Expression) -> bool:

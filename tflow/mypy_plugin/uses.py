@@ -2,8 +2,8 @@
 
 Every stream that gets a name is an *edge*. Names are only names: ``x = r`` gives the edge a second one. Where paths meet and a
 name means different edges, it means a new one, made of these. Loops are gone through twice, so that what is consumed in every
-turn shows up as consumed twice. What cannot be followed (streams in attributes, in closures, values of type Any) is let go: no
-rule complains about it.
+turn shows up as consumed twice. What cannot be followed (streams in attributes, in closures, in values without a type) is let
+go: no rule complains about it.
 """
 
 from __future__ import annotations

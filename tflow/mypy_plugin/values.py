@@ -133,12 +133,13 @@ class Values(Names):
                 found.append((receiver, call.callee.expr))
         else:
             self.value(call.callee, state)
-        for argument, how in zip(call.args, self.takes(call), strict=True):
-            value = self.value(argument, state)
-            if value is not None and how == "keeps":
-                value.mark(released=True)
-            elif value is not None and how == "consumes":
-                found.append((value, argument))
+        values = [self.value(argument, state) for argument in call.args]
+        if any(value is not None for value in values):
+            for argument, value, how in zip(call.args, values, self.takes(call), strict=True):
+                if value is not None and how == "keeps":
+                    value.mark(released=True)
+                elif value is not None and how == "consumes":
+                    found.append((value, argument))
         return receiver, found
 
     def takes(self, call: CallExpr) -> list[str]:

@@ -130,8 +130,8 @@ def settings(path: Path, cache: Path) -> Options:
     # Only the modules that are asked for keep their trees: of all others mypy may skip what functions do. These are read by its
     # new parser, which is quicker, but loses count of columns behind letters that are not ASCII.
     options.native_parser = False
-    skipped = {"follow_imports": "skip", "follow_imports_for_stubs": True}
-    others = {"preserve_asts": False, "native_parser": True}
+    skipped: dict[str, object] = {"follow_imports": "skip", "follow_imports_for_stubs": True}
+    others: dict[str, object] = {"preserve_asts": False, "native_parser": True}
     options.per_module_options = {"*.*": others, **{f"{name}.*": skipped for name in SKIPPED}}
     if has_plugin():
         options.plugins = ["tflow.mypy_plugin"]

@@ -14,7 +14,7 @@ from tflow.drawing.static import labels, operators
 from tflow.drawing.static.arguments import Call
 from tflow.drawing.static.draft import Input
 from tflow.drawing.static.library import LIBRARY, of_class
-from tflow.drawing.static.source import has_streams, signature
+from tflow.drawing.static.source import has_streams, is_object, signature
 from tflow.drawing.static.values import (
     UNKNOWN,
     Bound,
@@ -73,7 +73,8 @@ def bound(made: Call, owner: Bound, callee: m.Expression) -> Value:
     if isinstance(owner.owner, (Several, Split)):
         return function(made, owner, callee)
     if isinstance(owner.owner, Opaque) and owner.name not in operators.METHODS:
-        return inside(made, owner.owner)
+        own_class = expr is not None and is_object(made.reader.program.type_of(expr))
+        return function(made, owner, callee) if own_class else inside(made, owner.owner)
     stream = operators.receiver(made, owner.owner, expr)
     return function(made, owner, callee) if stream is None else operators.method(made, stream)
 
@@ -118,7 +119,8 @@ def function(made: Call, value: Value, callee: m.Expression) -> Value:
     edges = made.edges()
     makes_actors = labels.is_actors(made.type)
     if known is not None and (edges or known.captured or made.makes_streams or makes_actors):
-        found = made.reader.looked_into(made, known, always=makes_actors and not edges)
+        owner = value.owner if isinstance(value, Bound) else UNKNOWN
+        found = made.reader.looked_into(made, known, owner, always=makes_actors and not edges)
         if found is not None:
             return found
     edges += made.draft.edges(value)
@@ -223,7 +225,7 @@ def extended(made: Call, owner: Several, expr: m.Expression | None) -> Value:
 def looked_up(made: Call, owner: Several, expr: m.Expression | None) -> Value:
     """``streams.get(key)``, ``pop`` and ``setdefault``."""
     key = made.value(0, "key")
-    index = key.value if isinstance(key, Constant) and isinstance(key.value, (str, int)) else None
+    index: str | int | None = key.value if isinstance(key, Constant) and isinstance(key.value, (str, int)) else None
     if made.name == "pop" and key is None:
         index = len(owner.items) - 1
     default = made.value(1, "default")

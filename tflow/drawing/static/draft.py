@@ -150,7 +150,8 @@ class Draft:
         inputs = {index: [edge.node for edge in sketch.inputs] for index, sketch in enumerate(self.nodes)}
         order = walk([*ends, *loose], inputs)
         position = {index: new for new, index in enumerate(order)}
-        nodes, edges = [], []
+        nodes: list[Node] = []
+        edges: list[Edge] = []
         for index in order:
             sketch = self.nodes[index]
             number = position[index]

@@ -178,13 +178,14 @@ def walrus(reader: Reader, expr: m.AssignmentExpr) -> Value:
     return value
 
 
-def inner(reader: Reader, expr: m.AwaitExpr | m.CastExpr | m.StarExpr) -> Value:
+def inner(reader: Reader, expr: m.AwaitExpr | m.CastExpr | m.AssertTypeExpr | m.StarExpr) -> Value:
     return reader.value(expr.expr)
 
 
 def given_out(reader: Reader, expr: m.YieldExpr | m.YieldFromExpr) -> Value:
     """What a generator yields leaves the function, as what is returned does."""
-    value = reader.value(expr.expr) if expr.expr is not None else UNKNOWN
+    given: m.Expression | None = expr.expr
+    value = reader.value(given) if given is not None else UNKNOWN
     if streams_in(value):
         reader.give_back(value, expr.line, "yield")
     return UNKNOWN
@@ -207,7 +208,8 @@ def generator(reader: Reader, expr: m.GeneratorExpr) -> Value:
 
 def mapping(reader: Reader, expr: m.DictionaryComprehension) -> Value:
     with comprehending(reader, expr):
-        reader.value(expr.key)
+        if expr.key is not None:
+            reader.value(expr.key)
         value = reader.value(expr.value)
     return Several((Item(value, "*"),), keyed=True)
 

@@ -1,4 +1,4 @@
-"""How functions, operators, actors and numbers are called in a drawing: as ``print(plan)`` calls them, where that can be known."""
+"""How functions, operators, actors and numbers are called in a drawing: as ``print(plan)`` calls them, if that can be known."""
 
 from __future__ import annotations
 

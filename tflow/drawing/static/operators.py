@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from mypy import nodes as m
 from mypy.types import Instance, TupleType, Type, get_proper_type
 
+from tflow.drawing.model import Where
 from tflow.drawing.static import labels
 from tflow.drawing.static.values import Carried, Constant, Opaque, Split, Stream, Value, streams_in
 
@@ -60,7 +61,7 @@ def shaped(shape: str, prefix: str = "") -> Drawn:
     def draw(call: Call, stream: Stream) -> Value:
         shown = {field: call.label(index, field, FIELDS[field]) for index, field in enumerate(fields)}
         carried = call.carried.but(kind=call.carried.kind or kind_after(call.name, stream.carried))
-        where = "learner" if "{actor}" in shape else None
+        where: Where | None = "learner" if "{actor}" in shape else None
         inputs = [*call.draft.edges(stream), *call.edges()]
         return call.draft.add(prefix + shape.format(**shown), inputs, carried, where=where, line=call.line)
 

@@ -16,7 +16,7 @@ from tflow.drawing.static.build import ROUNDS, Checked, checked
 from tflow.drawing.static.draft import Input
 from tflow.drawing.static.reader import Reader, World
 from tflow.drawing.static.source import Module, has_streams, signature, within
-from tflow.drawing.static.values import streams_in
+from tflow.drawing.static.values import Callee, Carried, streams_in
 from tflow.errors import PlanError
 
 MOST_NAMES = 16
@@ -45,13 +45,14 @@ class Candidate:
 def of_source(path: Path, name: str | None = None, *, expand: bool = False, cache: Path | None = None) -> Read:
     """The graph of a function, a method or a variable in a file. Without a name, of the only plan in it."""
     also: dict[str, str] = {}
-    for _ in range(ROUNDS):
+    rounds = 0
+    while True:
         found = checked(path, also, cache)
         graph = drawn(found, path, name, expand)
-        if not found.program.wanted:
-            break
+        rounds += 1
+        if not found.program.wanted or rounds == ROUNDS:
+            return Read(graph, found.errors)
         also |= {module: found.program.paths[module] for module in found.program.wanted}
-    return Read(graph, found.errors)
 
 
 def drawn(found: Checked, path: Path, name: str | None, expand: bool) -> Graph:
@@ -78,6 +79,8 @@ def of_function(world: World, module: Module, wanted: Candidate, path: Path) -> 
     ends: list[int] = []
     for each in given:
         edges = draft.edges(each.value)
+        if isinstance(each.value, Callee):  # a function that will consume the streams around it when it is called
+            edges = draft.edges(draft.add(f"{each.value.name}(...)", edges, Carried(), kind="flow", line=each.line))
         if len(given) == 1:
             ends.extend(edge.node for edge in edges)
             continue

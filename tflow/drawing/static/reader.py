@@ -86,8 +86,8 @@ class Reader:
     """False behind a return, a raise, a break or a continue."""
     conditions: list[str] = field(default_factory=list)
     returned: list[Returned] = field(default_factory=list)
-    leaving: list[list[tuple[str, Scope]]] = field(default_factory=list)
-    """For each loop around, the variables where it is left early."""
+    leaving: list[list[tuple[str, Scope, bool]]] = field(default_factory=list)
+    """For each loop around, the condition and the variables where a turn ends early, and whether the loop ends with it."""
 
     @property
     def program(self) -> Program:
@@ -113,8 +113,8 @@ class Reader:
             if not streams_in(found):
                 return self.comes_in(expr) if isinstance(expr, m.RefExpr) else self.not_followed(expr)
         elif whole and isinstance(expr, m.RefExpr) and not streams_in(found) and self.program.has_streams(expr):
-            if not (isinstance(found, Several) and not found.items):  # an empty list is known to have none
-                return Opaque(self.comes_in(expr).node)
+            empty = isinstance(found, Several) and not found.items  # then it is known to have none
+            return found if empty else Opaque(self.comes_in(expr).node)
         return found
 
     def comes_in(self, expr: m.Expression, name: str | None = None) -> Stream:
@@ -274,7 +274,7 @@ class Reader:
         finally:
             del self.conditions[count - 1 :]
 
-    def looked_into(self, call: Call, callee: Callee, *, always: bool = False) -> Value | None:
+    def looked_into(self, call: Call, callee: Callee, owner: Value, *, always: bool = False) -> Value | None:
         """What a function makes of its arguments, in a group of its own; None if it is not to be looked into, or cannot be."""
         definition = callee.definition
         if not (self.world.expand or always) or definition is None:
@@ -289,7 +289,7 @@ class Reader:
         if statements.is_stub(definition):
             return None
         inner = Reader(self.world, self.program.modules[module], dict(callee.scope), definition, (*self.callers, name))
-        statements.give_arguments(inner, definition, call)
+        statements.give_arguments(inner, definition, call, owner)
         with self.draft.inside(callee.name):
             statements.block(inner, definition.body.body)
         return inner.result(definition.line)

@@ -219,7 +219,14 @@ def repeated(reader: Reader, title: str, begin: Callable[[], None], body: m.Bloc
     with reader.draft.inside(title), reader.under(title):
         begin()
         block(reader, body.body)
-    ends = [*([("", reader.scope)] if reader.alive else []), *reader.leaving.pop()]
+    left = reader.leaving.pop()
+    through = [*([("", reader.scope)] if reader.alive else []), *((mark, scope) for mark, scope, early in left if not early)]
+    broken = [(mark, scope) for mark, scope, early in left if early]
+    if otherwise is not None and through:  # only a loop that was not broken off gets there
+        reader.scope, reader.alive = meeting(through, "if", line), True
+        block(reader, otherwise.body)
+        through = [("else", reader.scope)] if reader.alive else []
+    ends = [*through, *broken]
     reader.alive = True
     reader.scope = meeting(ends, "if", line) if ends else before
     for name, value in reader.scope.items():
@@ -228,14 +235,12 @@ def repeated(reader: Reader, title: str, begin: Callable[[], None], body: m.Bloc
             count = len(was.items)
             added = (replace(item, mark=both("*", item.mark.replace("*", ""))) for item in value.items[count:])
             reader.scope[name] = replace(value, items=(*value.items[:count], *added))
-    if otherwise is not None:
-        block(reader, otherwise.body)
 
 
 def leave(reader: Reader, statement: m.BreakStmt | m.ContinueStmt) -> None:
     if reader.leaving:
         mark = reader.conditions[-1] if reader.conditions else ""
-        reader.leaving[-1].append((mark, reader.scope))
+        reader.leaving[-1].append((mark, reader.scope, isinstance(statement, m.BreakStmt)))
     reader.alive = False
 
 
@@ -299,8 +304,8 @@ def take_parameters(reader: Reader, function: m.FuncDef) -> None:
             reader.scope[variable.name] = UNKNOWN
 
 
-def give_arguments(reader: Reader, function: m.FuncItem, call: Call) -> None:
-    """The parameters of a function that is looked into where it is called."""
+def give_arguments(reader: Reader, function: m.FuncItem, call: Call, owner: Value) -> None:
+    """The parameters of a function that is looked into where it is called; the first of a method is the ``owner``."""
     given = list(call.positional())
     named = {each.name: each.value for each in call.arguments if each.name is not None}
     parameters = list(function.arguments)
@@ -311,7 +316,12 @@ def give_arguments(reader: Reader, function: m.FuncItem, call: Call) -> None:
         and parameters
         and isinstance(call.expr.callee, m.MemberExpr)
     ):
-        reader.scope[parameters.pop(0).variable.name] = UNKNOWN
+        itself = parameters.pop(0).variable.name
+        reader.scope[itself] = owner
+        known = f"{call.reader.text(call.expr.callee.expr)}."  # attributes that the caller has set are known in the method too
+        reader.scope |= {
+            f"{itself}.{name.removeprefix(known)}": value for name, value in call.reader.scope.items() if name.startswith(known)
+        }
     for parameter in parameters:
         name, kind = parameter.variable.name, parameter.kind
         if kind is m.ARG_STAR:

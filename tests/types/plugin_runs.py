@@ -1,0 +1,57 @@
+"""mypy with the plugin over the corpus, and the messages that are pinned.
+
+``python -m tests.types.plugin_runs pin`` pins the messages anew (``make pin``); read the difference before you commit it.
+``... compare`` fails if the mypy of this environment says anything else; it needs nothing but mypy and numpy
+(``make test-mypy-range``).
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from tests.types import markers
+from tests.types.checkers import CORPUS, run
+
+CONFIG = CORPUS.parent / "plugin.ini"
+PINNED = CORPUS.parent / "messages.txt"
+REPORT = re.compile(r"^([\w.]+):(\d+):(\d+): error: (.*)  \[([\w-]+)\]$", re.MULTILINE)
+Report = tuple[str, int, int, str, str]
+
+
+def check(cache: Path, *options: str) -> list[Report]:
+    """What mypy reports with the plugin."""
+    output = run(
+        "mypy", "--config-file", str(CONFIG), "--hide-error-context", "--cache-dir", str(cache), *options, *markers.FILES
+    )
+    return reports(output)
+
+
+def reports(output: str) -> list[Report]:
+    return sorted((file, int(line), int(column), code, text) for file, line, column, text, code in REPORT.findall(output))
+
+
+def ours(found: list[Report]) -> list[Report]:
+    return [each for each in found if each[3].startswith("tflow-")]
+
+
+def written(found: list[Report]) -> str:
+    return "".join(f"{file}:{line}:{column}: {text}  [{code}]\n" for file, line, column, code, text in found)
+
+
+def main(command: str) -> int:
+    with TemporaryDirectory() as folder:
+        found = written(ours(check(Path(folder))))
+    if command == "pin":
+        PINNED.write_text(found)
+        return 0
+    difference = list(difflib.unified_diff(PINNED.read_text().splitlines(), found.splitlines(), "pinned", "found", lineterm=""))
+    print("\n".join(difference) or f"{len(found.splitlines())} messages, as pinned")  # noqa: T201  # a script
+    return bool(difference)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

@@ -1,0 +1,228 @@
+"""Calls in a finished body: each place where a stream meets an operator, or a function that takes streams, is looked at by the
+rules about types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mypy.argmap import map_actuals_to_formals
+from mypy.erasetype import erase_typevars
+from mypy.nodes import CallExpr, Decorator, Expression, MemberExpr, RefExpr, SymbolNode, TypeInfo
+from mypy.types import AnyType, CallableType, Instance, Overloaded, Type, get_proper_type
+
+from tflow.mypy_plugin import columns, flow, literal, placement, policy, shapes, sync, tree
+from tflow.mypy_plugin.labels import Labels, source
+from tflow.mypy_plugin.report import Checker, report, said_of
+from tflow.mypy_plugin.site import Site
+
+TYPED = {columns.CODE, flow.CODE, literal.CODE, placement.CODE, policy.CODE, sync.CODE}
+"""The rules about types."""
+
+
+class Calls:
+    """The calls of one body."""
+
+    def __init__(self, api: Checker, scopes: tree.Scopes, trial: literal.Trial) -> None:
+        self.api, self.trial = api, trial
+        self.type_of: Callable[[Expression], Type | None] = api.lookup_type_or_none
+        self.labels = Labels(self.type_of, scopes)
+
+    def check(self, call: CallExpr) -> None:
+        """Report what is wrong with the streams of a call."""
+        callee = call.callee
+        if isinstance(callee, MemberExpr):
+            receiver = shapes.stream(self.type_of(callee.expr))
+            rule = METHODS.get(callee.name) if receiver is not None else None
+            if rule is not None and receiver is not None and call.args:
+                rule(self, call, callee, receiver)
+                return
+        declared = self.declared(callee)
+        if declared is not None:
+            self.given_streams(call, source(callee) if not isinstance(callee, MemberExpr) else callee.name, declared)
+        if isinstance(callee, RefExpr) and callee.fullname == policy.SELECT:
+            policy.check(self.api, call)
+
+    def declared(self, callee: Expression) -> list[CallableType] | None:
+        """The signatures of what is called, if it takes streams."""
+        node = callee.node if isinstance(callee, RefExpr) else None
+        if node is None and isinstance(callee, MemberExpr):
+            owner = get_proper_type(self.type_of(callee.expr))
+            found = owner.type.get(callee.name) if isinstance(owner, Instance) else None
+            node = found.node if found is not None else None
+        return signatures_with_streams(node)
+
+    # ------------------------------------------------------------------- methods
+
+    def applied(self, call: CallExpr, callee: MemberExpr, receiver: Instance) -> None:
+        """``stream.for_each(op)``, ``par_for_each``, ``call`` and ``hand_off``."""
+        given, actor = argument(call, "op", PLACES[callee.name]), None
+        found = self.alone(given) if given is not None else None
+        if given is None or found is None or isinstance(get_proper_type(found), AnyType):
+            return
+        op = shapes.as_base(shapes.without_never(found), shapes.OP)
+        if op is None:
+            sentence = flow.not_an_operator(callee.name, found, source(given))
+            if sentence:
+                report(self.api, flow.CODE, sentence, given)
+            return
+        if callee.name != "for_each":
+            owner = shapes.as_base(self.type_of(call.args[0]), shapes.ACTORS)
+            actor = owner.args[0] if owner is not None else shapes.ANYTHING
+        name = shapes.name_of(found)
+        broken(self.site(given, callee.expr, receiver, name, callee.name, op.args[0], op.args[2], actor))
+
+    def widened(self, call: CallExpr, callee: MemberExpr, receiver: Instance) -> None:
+        """``stream.with_columns(op)``."""
+        given = call.args[0]
+        found = self.alone(given)
+        op = shapes.as_base(shapes.without_never(found), shapes.ADD_COLUMNS) if found is not None else None
+        if op is None:
+            return
+        actor = shapes.ANYTHING if callee.name.startswith("par_") else None
+        site = self.site(given, callee.expr, receiver, shapes.name_of(found), callee.name, shapes.ANYTHING, op.args[2], actor)
+        have = shapes.columns(receiver.args[0])
+        columns.lacks(site, have, shapes.literals(op.args[0]) or self.trial.columns_read_by(given), receiver.args[0])
+        placed(site)
+
+    def mapped(self, call: CallExpr, callee: MemberExpr, receiver: Instance) -> None:
+        """``stream.map(fn)`` and ``par_map``: operators are not functions."""
+        found = self.alone(call.args[0])
+        sentence = flow.not_a_function(callee.name, found) if found is not None else ""
+        if sentence:
+            report(self.api, flow.CODE, sentence, call.args[0])
+
+    def zipped(self, call: CallExpr, callee: MemberExpr, receiver: Instance) -> None:
+        """``stream.zip(other)``: on the driver, or both inside the same actors."""
+        driver = callee.name == "zip"
+        found = self.type_of(call.args[0])
+        if found is not None:
+            placement.other_kind(self.api, self.labels, callee.name, "other", call.args[0], found, driver=driver)
+
+    # ------------------------------------------------------------------- functions
+
+    def given_streams(self, call: CallExpr, name: str, declared: list[CallableType]) -> None:
+        """A function or a class that takes streams: ``ReportMetrics(stream, workers)``, a sub-flow."""
+        signature = next((each for each in declared if fits(call, each)), declared[0])
+        formals = map_actuals_to_formals(
+            call.arg_kinds, call.arg_names, signature.arg_kinds, signature.arg_names, lambda _: shapes.ANYTHING
+        )
+        for formal, parameter, actuals in zip(signature.arg_types, signature.arg_names, formals, strict=True):
+            wanted = shapes.as_base(formal, shapes.ITER) or shapes.as_base(formal, shapes.PAR_ITER)
+            for actual in actuals if wanted is not None else ():
+                if not call.arg_kinds[actual].is_star():
+                    self.given_stream(name, parameter, call.args[actual], wanted)
+
+    def given_stream(self, function: str, parameter: str | None, given: Expression, wanted: Instance | None) -> None:
+        """One of its streams."""
+        found, bare = self.alone(given), erase_typevars(wanted) if wanted is not None else None
+        if found is None or not isinstance(bare, Instance):
+            return
+        driver = bare.type.fullname == shapes.ITER
+        called = "every input" if function in ("Union", "ParUnion") or parameter is None else parameter
+        if placement.other_kind(self.api, self.labels, function, called, given, found, driver=driver):
+            return
+        have = shapes.as_base(found, bare.type.fullname)
+        if have is not None:
+            required = bare.args[1] if driver else shapes.ANYTHING
+            broken(self.site(given, given, have, function, function, bare.args[0], required, None))
+
+    # ------------------------------------------------------------------- both
+
+    def alone(self, expr: Expression) -> Type | None:
+        """The type of an argument by itself. Where mypy is not content, it has tried to make it fit its place. None if there is
+        a mistake inside that has been reported: what follows from it is not worth a word."""
+        said = said_of(self.api, expr)
+        if any(each.code is not None and each.code.code in TYPED for each in said):
+            return None
+        return self.api.get_expression_type(expr) if said else self.type_of(expr)
+
+    def site(
+        self,
+        where: Expression,
+        before: Expression,
+        stream: Instance,
+        operator: str,
+        method: str,
+        wanted: Type,
+        required: Type,
+        actor: Type | None,
+    ) -> Site:
+        """Where a stream meets an operator."""
+        sync = len(stream.args) > 1 and shapes.as_base(stream.args[1], shapes.SYNC) is not None
+        element = shapes.without_never(stream.args[0])
+        return Site(self.api, self.labels, operator, method, before, where, element, wanted, required, sync, actor)
+
+
+def broken(site: Site) -> None:
+    """Ask the rules about elements, then those about places."""
+    if not columns.broken(site):
+        flow.broken(site)
+    placed(site)
+
+
+def placed(site: Site) -> None:
+    """Ask the rules about places."""
+    if not placement.broken(site):
+        sync.broken(site)
+
+
+PLACES = {"for_each": 0, "par_for_each": 0, "call": 1, "hand_off": 1}
+METHODS: dict[str, Callable[[Calls, CallExpr, MemberExpr, Instance], None]] = {
+    **dict.fromkeys(PLACES, Calls.applied),
+    **dict.fromkeys(("with_columns", "par_with_columns"), Calls.widened),
+    **dict.fromkeys(("map", "par_map"), Calls.mapped),
+    **dict.fromkeys(("zip", "par_zip"), Calls.zipped),
+}
+
+
+def argument(call: CallExpr, name: str, place: int) -> Expression | None:
+    """An argument by its name, or by its place."""
+    if name in call.arg_names:
+        return call.args[call.arg_names.index(name)]
+    return call.args[place] if place < len(call.args) and call.arg_names[place] is None else None
+
+
+def fits(call: CallExpr, signature: CallableType) -> bool:
+    """True if a signature has a place for every argument, and an argument for every place that needs one."""
+    formals = map_actuals_to_formals(
+        call.arg_kinds, call.arg_names, signature.arg_kinds, signature.arg_names, lambda _: shapes.ANYTHING
+    )
+    placed = {actual for actuals in formals for actual in actuals}
+    needed = all(actuals for actuals, kind in zip(formals, signature.arg_kinds, strict=True) if kind.is_required())
+    return needed and len(placed) == len(call.args)
+
+
+TAKING: dict[int, tuple[object, list[CallableType] | None]] = {}
+"""By definition: its type, and its signatures if one of them has a stream. Most functions have none."""
+
+
+def signatures_with_streams(node: SymbolNode | None) -> list[CallableType] | None:
+    """The signatures of a function, a method or a class, if one of them has a stream; without ``self``."""
+    made = isinstance(node, TypeInfo)
+    if isinstance(node, TypeInfo):
+        found = node.get("__init__") if not node.fullname.startswith("builtins.") else None
+        node = found.node if found is not None else None
+    fn = node.func if isinstance(node, Decorator) else node
+    declared = getattr(fn, "type", None)
+    if declared is None:
+        return None
+    known = TAKING.get(id(fn))
+    if known is None or known[0] is not declared:
+        known = TAKING[id(fn)] = declared, _with_streams(declared, method=made or bool(getattr(fn, "info", None)))
+    return known[1]
+
+
+def _with_streams(declared: Type, *, method: bool) -> list[CallableType] | None:
+    kind = get_proper_type(declared)
+    items = kind.items if isinstance(kind, Overloaded) else [kind] if isinstance(kind, CallableType) else []
+    if method:
+        items = [_without_self(each) for each in items]
+    return items if any(shapes.stream(each) is not None for item in items for each in item.arg_types) else None
+
+
+def _without_self(signature: CallableType) -> CallableType:
+    if not signature.arg_types or signature.arg_names[0] not in ("self", "cls"):
+        return signature
+    return signature.copy_modified(
+        arg_types=signature.arg_types[1:], arg_kinds=signature.arg_kinds[1:], arg_names=signature.arg_names[1:]
+    )
