@@ -80,22 +80,29 @@ def check(graph: Graph, down: bool) -> Layout:
         assert end == pytest.approx(target[0])
         assert source[1] < leaves < source[3]
         assert target[1] < arrives < target[3]
-        assert all(before[1] <= after[0] + 0.01 for before, after in itertools.pairwise(each.runs)), "a wire never turns back"
+        for before, after in itertools.pairwise(each.runs):
+            assert before[1] <= after[0] + 0.01, "a wire never turns back"
+            assert abs(before[2] - after[2]) < 0.01 or after[0] - before[1] > 9, "there is room to bend"
     return placed
 
 
 def check_frames(graph: Graph, placed: Layout) -> None:
-    """A frame has all nodes of its group in it, and no other."""
-    parents = {group.id: group.parent for group in graph.groups}
+    """A frame has all nodes of its group in it, and no other; wires are straight where they cross its border."""
+    nodes = {node.id: node for node in graph.nodes}
     for frame in placed.frames:
         around = frame.x, frame.y, frame.x + frame.width, frame.y + frame.height
+        members = {number for number, node in nodes.items() if frame.group.id in groups_of(graph, node)}
         for box in placed.boxes:
-            group = box.node.group
-            while group is not None and group != frame.group.id:
-                group = parents[group]
             left, top, right, bottom = rect(box)
             inside = around[0] < left and around[1] < top and right < around[2] and bottom < around[3]
-            assert inside if group is not None else not overlap(rect(box), around)
+            assert inside if box.node.id in members else not overlap(rect(box), around)
+        first, last = (around[1], around[3]) if placed.down else (around[0], around[2])
+        for each in placed.wires:
+            if (each.edge.source in members) == (each.edge.target in members):
+                continue
+            for before, after in itertools.pairwise(each.runs):
+                bent = abs(before[2] - after[2]) > 0.01
+                assert not (bent and any(before[1] < border < after[0] for border in (first + 1, last - 1)))
 
 
 @pytest.mark.parametrize("down", [False, True], ids=["right", "down"])
@@ -311,6 +318,13 @@ def test_what_was_built_is_drawn_the_same_way() -> None:
     check(graph, False)
     assert "pairs" in svg(graph)
     assert 'n1("split(2)")' in mermaid(graph)
+
+
+def test_lines_break_where_people_would_break_them() -> None:
+    assert wrapped("Iter[list[Rollout+advantages+returns], Sync]", 24) == ["Iter[list[Rollout", "+advantages+returns],", "Sync]"]
+    assert wrapped("Iter[int | str, Async]", 16) == ["Iter[int | str,", "Async]"]
+    assert wrapped("hand_off(learner, LearnOnBatch)", 22) == ["hand_off(learner,", "LearnOnBatch)"]
+    assert wrapped("x" * 30, 10) == ["x" * 30]
 
 
 @given(st.text("ab([,:+| ", max_size=60), st.integers(1, 30))

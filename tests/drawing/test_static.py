@@ -26,6 +26,7 @@ from tflow.rl.batch import Sampled
 from tflow.rl.losses import ReplayedColumns
 
 LOOP = "for each branch in from_range(9).split"
+ZIPPED = "for each index, (left, right) in enumerate(zip([from_range(1…"
 DRAWN: dict[str, list[str]] = {
     # paths: both alternatives, and a node where they meet
     "branching": [
@@ -72,6 +73,11 @@ DRAWN: dict[str, list[str]] = {
         "named.values() <- 2, 3, 1  in for each each in named.values()",
         "take(1) <- 5 for each  in for each each in named.values()",
         "Union() <- 1, 4, 6 *, 2, 3, 1",
+    ],
+    "zipped_loops": [
+        "from_range(1)", "from_range(2)", "[from_range(1), from_range(2)] <- 0, 1", "from_range(9)", "split(2)",
+        f"zip() <- 2 for each, 4 for each  in {ZIPPED}", f"map(<lambda>)  in {ZIPPED}", f"take(index)  in {ZIPPED}",
+        "Union() <- 7 *",
     ],
     "in_fields": [
         "from_range(1)", "from_items(...)", "kept.source: Iter[int, Async]", "map(twice)",
@@ -266,6 +272,16 @@ def test_what_is_drawn_is_what_is_built(draw: Draw, name: str) -> None:
     found = getattr(plans, name)
     made = found if isinstance(found, Described) else found()
     assert shape(draw(name, expand=True)) == shape(of_plan(made))
+
+
+def test_branches_that_nobody_takes_are_drawn_behind_the_rest(draw: Draw) -> None:
+    found = shape(draw("of_splits"))
+    built = shape(of_plan(plans.of_splits()))
+    assert found[: len(built)] == built
+    assert [(label, found[inputs[0]][0]) for label, _, inputs in found[len(built) :]] == [
+        ("branch 1", "split(2)"),
+        ("branch 0", "split(2)"),
+    ]
 
 
 @pytest.fixture(scope="module")

@@ -63,13 +63,13 @@ def codes(output: str) -> list[str]:
 
 
 BROKEN = """
-from tflow.mypy_plugin import bodies, operators, plugin
+from tflow.mypy_plugin import bodies, columns, plugin
 
 def boom(*_):
     raise RuntimeError("no such thing")
 
-operators.ELEMENTS = (boom,)
-bodies.streams_of = lambda api, fn, *, marked: boom
+columns.broken = boom
+bodies.streams_of = lambda api, fn, scopes, *, marked: boom
 """
 
 
@@ -100,7 +100,7 @@ def test_what_an_older_plugin_found_is_not_taken_from_the_cache(tmp_path: Path) 
         (PLAN.replace(", words)\n", ", words)  # tflow: ignore[linear]\n"), "", ["tflow-flow"]),
         (PLAN.replace(", words)\n", ", words)  # tflow: ignore[flow]\n"), "", ["tflow-linear", "tflow-flow"]),
         ('# mypy: disable-error-code="tflow-flow"\n' + PLAN, "", ["tflow-linear"]),
-        (PLAN.replace("for_each(Shout())\n", "for_each(Shout())  # tflow: ignore\n"), "", ["tflow-linear"]),
+        (PLAN.replace("for_each(Shout())\n", "for_each(Shout())  # tflow: ignore\n"), "", ["tflow-linear", "arg-type"]),
     ],
 )
 def test_rules_can_be_switched_off(plan: str, more: str, left: list[str], tmp_path: Path) -> None:

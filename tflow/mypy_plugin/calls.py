@@ -12,11 +12,8 @@ from mypy.types import AnyType, CallableType, Instance, Overloaded, Type, get_pr
 
 from tflow.mypy_plugin import columns, flow, literal, placement, policy, shapes, sync, tree
 from tflow.mypy_plugin.labels import Labels, source
-from tflow.mypy_plugin.report import Checker, report, said_of
+from tflow.mypy_plugin.report import ABOUT_TYPES, Checker, report, said_of
 from tflow.mypy_plugin.site import Site
-
-TYPED = {columns.CODE, flow.CODE, literal.CODE, placement.CODE, policy.CODE, sync.CODE}
-"""The rules about types."""
 
 
 class Calls:
@@ -132,7 +129,7 @@ class Calls:
         """The type of an argument by itself. Where mypy is not content, it has tried to make it fit its place. None if there is
         a mistake inside that has been reported: what follows from it is not worth a word."""
         said = said_of(self.api, expr)
-        if any(each.code is not None and each.code.code in TYPED for each in said):
+        if any(each.code is not None and each.code.code in ABOUT_TYPES for each in said):
             return None
         return self.api.get_expression_type(expr) if said else self.type_of(expr)
 

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mypy.nodes import GDEF, Block, CallExpr, ExpressionStmt, FuncDef, MypyFile, NameExpr, Var
-from mypy.types import CallableType, NoneType
+from mypy.nodes import GDEF, Block, CallExpr, Decorator, ExpressionStmt, FuncDef, MemberExpr, MypyFile, NameExpr, Var
+from mypy.types import AnyType, CallableType, Instance, NoneType, get_proper_type
 
+from tflow.mypy_plugin import tree
 from tflow.mypy_plugin.report import Checker
 
 FINISHED = "tflow.<finished>"
@@ -30,13 +31,16 @@ class Finish:
         """By our own function: itself, what it is about, and mypy's list that it is in."""
         self.queued: dict[int, Deferred] = {}
         """By what it is about: mypy's list that our function is in."""
+        self.again: set[int] = set()
+        """Functions that mypy was asked to check once more."""
+        self.looking: FuncDef | None = None
 
     def after(self, api: Checker, unit: Unit | None = None) -> None:
         """Look at a function when it is done: the one that is being checked, or outside of functions, the module."""
         if api.tree.fullname.startswith("tflow."):
             return  # our own modules are checked along with the user's, and have tests of their own
         unit = unit or api.scope.top_level_function() or api.tree
-        if not isinstance(unit, (FuncDef, MypyFile)) or id(unit) in self.waiting:
+        if not isinstance(unit, (FuncDef, MypyFile)) or unit is self.looking or id(unit) in self.waiting:
             return  # a lambda belongs to the module, and our own function is not to be looked at
         if self.queued.get(id(unit)) is not api.deferred_nodes:
             self.defer(api, unit, api.deferred_nodes)
@@ -57,8 +61,26 @@ class Finish:
         later = order[order.index(mark) + 1 :]
         if any(node is unit or getattr(node, "func", None) is unit for node in later):
             self.defer(api, unit, batch)  # mypy comes back to the function itself in this pass: wait behind it
+        elif isinstance(unit, FuncDef) and id(unit) not in self.again and checked_too_early(api, unit):
+            self.again.add(id(unit))
+            api.defer_node(unit, unit.info or None)
+            self.defer(api, unit, api.deferred_nodes)
         else:
+            self.again.discard(id(unit))
+            self.looking = mark
             self.look(api, unit)
+
+
+def checked_too_early(api: Checker, unit: FuncDef) -> bool:
+    """True if a decorated method that is used has a type by now and had none when the function was checked. The daemon does not
+    come back to such functions by itself."""
+    for node in tree.own(unit.body):
+        if isinstance(node, MemberExpr) and isinstance(get_proper_type(api.lookup_type_or_none(node)), AnyType):
+            owner = get_proper_type(api.lookup_type_or_none(node.expr))
+            found = owner.type.get(node.name) if isinstance(owner, Instance) else None
+            if found is not None and isinstance(found.node, Decorator) and isinstance(found.node.var.type, CallableType):
+                return True
+    return False
 
 
 def marker(api: Checker, unit: Unit) -> FuncDef:

@@ -28,7 +28,7 @@ def check(api: Checker, call: CallExpr) -> None:
     wanted = shapes.literals(api.lookup_type_or_none(given["policy"]))
     wrong = [name for name in wanted or () if known is not None and name not in known]
     if wrong:
-        report(api, CODE, sentences.policy(wrong[0], known or ()), given["policy"])
+        report(api, CODE, sentences.policy(wrong[0], known or ()), given["policy"], instead_of=call)
 
 
 def any_name(ctx: FunctionSigContext) -> CallableType:

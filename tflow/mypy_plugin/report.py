@@ -23,16 +23,19 @@ def report(api: Checker, code: str, sentence: str, where: Context, note: str = "
     out; it may have said it of the whole call."""
     if ignored(api.path, where.line, code):
         return
-    withdraw(api, [each for each in said_of(api, where) if each.code is not None and each.code.code in SAME])
+    if code in ABOUT_TYPES:
+        withdraw(api, [each for each in said_of(api, where) if each.code is not None and each.code.code in SAME])
     if instead_of is not None:
         begin = instead_of.line, instead_of.column
         said = [each for each in said_of(api, instead_of) if (each.line, each.column) == begin]
-        withdraw(api, [each for each in said if each.code is not None and each.code.code == "call-overload"])
+        withdraw(api, [each for each in said if each.code is not None and each.code.code in ("call-overload", "misc")])
     api.fail(sentence, where, code=CODES[code])
     if note:
         api.note(note, where, code=CODES[code])
 
 
+ABOUT_TYPES = {f"tflow-{rule}" for rule in ("flow", "placement", "sync", "columns", "policy", "literal")}
+"""The rules that say in better words what mypy may have said already."""
 SAME = {"arg-type", "call-overload", "attr-defined", "union-attr", "misc", "type-var", "list-item", "var-annotated"}
 """What mypy calls the mistakes that the rules are about."""
 
