@@ -1,10 +1,11 @@
-"""Writes the tables of ``docs/operators.md`` and the pages of ``docs/laws/`` from the code: ``python docs/generate.py``. A test
-compares them."""
+"""Writes the tables of ``docs/operators.md`` and ``docs/checking.md`` and the pages of ``docs/laws/`` from the code:
+``python docs/generate.py``. A test compares them."""
 
 from __future__ import annotations
 
 import inspect
 import re
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,15 +14,18 @@ from tests.laws import test_combinators, test_gather, test_merge_and_split, test
 from tests.laws.world import PROVEN
 from tests.quality.test_flow_bugs import BUGS
 from tests.quality.test_operator_bugs import PLANTED
+from tests.types import markers
 from tflow import Iter, ParIter
 from tflow.combinators.splits import Splits
 from tflow.laws import LAWS, OBEYED, OPERATOR_LAWS, Law
+from tflow.mypy_plugin.codes import TITLES
 from tflow.testing.evidence import EVIDENCE
 
 PROOFS = (test_combinators, test_gather, test_merge_and_split, test_runs, test_transforms)
 """Importing them fills the table of what is proven."""
 
 PAGE = Path(__file__).parent / "operators.md"
+CHECKING = Path(__file__).parent / "checking.md"
 
 # What each operator is called in the paper (P) or in the original iterator library (O); an empty entry is new here.
 CREATION = {
@@ -190,8 +194,33 @@ def source(thing: object) -> str:
     return "\n".join(lines[start:]) + "\n"
 
 
+def rules_page(text: str) -> str:
+    """The page about checking, with the table of what each checker finds in the corpus of mistakes.
+
+    The comments in the corpus say who finds what, and tests run every checker over it.
+    """
+    found: dict[str, list[bool]] = {code: [] for code in TITLES}
+    plain, marked = markers.plain(), markers.plugin()
+    several = Counter((file, line) for file, line, _ in marked)
+    for file, line, code in marked:
+        if several[file, line] == 1:  # where there are two mistakes, it is not clear which one a checker means
+            found[code].append((file, line) in plain)
+    rows = [
+        "| rule | what is wrong | mypy | pyright | pyrefly (strict) | ty | plugin, `tflow check` |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for code, by_types in found.items():
+        if by_types:
+            cell = f"{sum(by_types)} of {len(by_types)}" if any(by_types) else "none"
+            rows.append(f"| `{code}` | {TITLES[code]} | {' | '.join([cell] * 4)} | {len(by_types)} of {len(by_types)} |")
+    start, end = "<!-- table -->", "<!-- end -->"
+    before, _, rest = text.partition(start)
+    return before + "\n".join([start, *rows, end]) + rest.partition(end)[2]
+
+
 if __name__ == "__main__":
     PAGE.write_text(page(PAGE.read_text()))
     LAW_PAGES.mkdir(exist_ok=True)
     for name, text in law_pages().items():
         (LAW_PAGES / name).write_text(text)
+    CHECKING.write_text(rules_page(CHECKING.read_text()))

@@ -105,6 +105,8 @@ def test_links_lead_somewhere() -> None:
 def test_the_operator_tables_are_up_to_date() -> None:
     text = generate.PAGE.read_text()
     assert generate.page(text) == text, "run: python docs/generate.py"
+    text = generate.CHECKING.read_text()
+    assert generate.rules_page(text) == text, "run: python docs/generate.py"
 
 
 def test_every_operator_is_in_the_tables() -> None:

@@ -356,7 +356,7 @@ def together() -> Iter[object]:
 def zipped_loops() -> Iter[int]:
     outs: list[Iter[int]] = []
     for index, (left, right) in enumerate(zip([from_range(1), from_range(2)], from_range(9).split(2), strict=True)):
-        outs.append(left.zip(right).map(lambda pair: pair[0]).take(index))
+        outs.append(left.zip(right).map(lambda pair: 1).take(index))
     return Union(*outs)
 
 

@@ -66,7 +66,7 @@ def checked(path: Path, also: Mapping[str, str] | None = None, cache: Path | Non
     main = source_of(path, text, options)
     sources = [main, *(BuildSource(where, name, text_of(Path(where))) for name, where in (also or {}).items())]
     for source in sources:
-        options.per_module_options[source.module] = {"preserve_asts": True, "native_parser": False}
+        options.per_module_options[source.module] = {"preserve_asts": True, **parser(options, quick=False)}
     result = built(sources, options, path)
     modules = {}
     for source in sources:
@@ -127,15 +127,21 @@ def settings(path: Path, cache: Path) -> Options:
     options.python_version = sys.version_info[:2]
     options.python_executable = sys.executable
     options.raise_exceptions = True  # instead of ending the process
-    # Only the modules that are asked for keep their trees: of all others mypy may skip what functions do. These are read by its
-    # new parser, which is quicker, but loses count of columns behind letters that are not ASCII.
-    options.native_parser = False
+    for name, value in parser(options, quick=False).items():
+        setattr(options, name, value)
+    # Only the modules that are asked for keep their trees: of all others mypy may skip what functions do.
     skipped: dict[str, object] = {"follow_imports": "skip", "follow_imports_for_stubs": True}
-    others: dict[str, object] = {"preserve_asts": False, "native_parser": True}
+    others: dict[str, object] = {"preserve_asts": False, **parser(options, quick=True)}
     options.per_module_options = {"*.*": others, **{f"{name}.*": skipped for name in SKIPPED}}
     if has_plugin():
         options.plugins = ["tflow.mypy_plugin"]
     return options
+
+
+def parser(options: Options, *, quick: bool) -> dict[str, object]:
+    """Which parser reads a module: the new one of mypy 2 is quicker, but loses count of columns behind letters that are not
+    ASCII."""
+    return {"native_parser": quick} if hasattr(options, "native_parser") else {}
 
 
 def has_plugin() -> bool:
