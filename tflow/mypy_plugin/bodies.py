@@ -13,7 +13,7 @@ from tflow.mypy_plugin.calls import Calls
 from tflow.mypy_plugin.edges import State
 from tflow.mypy_plugin.finish import Unit
 from tflow.mypy_plugin.labels import Labels
-from tflow.mypy_plugin.report import Checker, unchecked
+from tflow.mypy_plugin.report import Checker, said_of, unchecked
 from tflow.mypy_plugin.uses import Uses
 
 MARKS = {"tflow.marks.plan", "tflow.marks.flow"}
@@ -73,7 +73,7 @@ def calls(api: Checker, scopes: tree.Scopes) -> None:
         if isinstance(node, CallExpr):
             for rule in rules:
                 careful(api, node, partial(rule, node))
-        elif isinstance(node, MemberExpr):
+        elif isinstance(node, MemberExpr) and said_of(api, node):
             careful(api, node, partial(placement.missing_method, api, node))
             careful(api, node, partial(flow.wrong_self, api, typed.labels, node))
 

@@ -25,8 +25,10 @@ class Calls:
         self.labels = Labels(self.type_of, scopes)
 
     def check(self, call: CallExpr) -> None:
-        """Report what is wrong with the streams of a call."""
+        """Say in better words what mypy does not like about the streams of a call."""
         callee = call.callee
+        if not said_of(self.api, call):
+            return
         if isinstance(callee, MemberExpr):
             receiver = shapes.stream(self.type_of(callee.expr))
             rule = METHODS.get(callee.name) if receiver is not None else None

@@ -74,6 +74,8 @@ class Finish:
 def checked_too_early(api: Checker, unit: FuncDef) -> bool:
     """True if a decorated method that is used has a type by now and had none when the function was checked. The daemon does not
     come back to such functions by itself."""
+    if not api.options.fine_grained_incremental:
+        return False
     for node in tree.own(unit.body):
         if isinstance(node, MemberExpr) and isinstance(get_proper_type(api.lookup_type_or_none(node)), AnyType):
             owner = get_proper_type(api.lookup_type_or_none(node.expr))

@@ -35,7 +35,7 @@ def any_name(ctx: FunctionSigContext) -> CallableType:
     """``Select`` with a policy that is only known at run time, which may be one of those that were read from keys."""
     signature = ctx.default_signature
     given = ctx.args[signature.arg_names.index("policy")]
-    if len(given) != 1 or isinstance(given[0], StrExpr):
+    if len(given) != 1 or shapes.literals(ctx.api.get_expression_type(given[0])):
         return signature
     place = signature.arg_names.index("policy")
     types = [shapes.ANYTHING if index == place else each for index, each in enumerate(signature.arg_types)]

@@ -32,6 +32,7 @@ from tflow import (
     create_learner,
     create_replay_actors,
     create_rollout_workers,
+    from_items,
 )
 
 one = create_rollout_workers(env="x", loss=PPOLoss())
@@ -99,4 +100,8 @@ def needs_values(batch: Batch[Literal["values"]]) -> None:
 def the_end(stream: Iter[TrainStats]) -> Plan[Metrics]:
     ReportMetrics(ParallelRollouts(one), one)  # ERR not gathered PLUGIN unused placement
     ReportMetrics(stream, replay)  # ERR replay actors PLUGIN unused literal
-    return stream  # ERR not a plan PLUGIN linear
+    return ReportMetrics(from_items([TrainStats()]), one)
+
+
+def no_end(stream: Iter[TrainStats]) -> Plan[Metrics]:
+    return stream  # ERR not a plan
