@@ -20,8 +20,9 @@ HEAD = """from __future__ import annotations
 
 from tflow import (
     A3CLoss, ApplyGradients, ComputeAdvantages, ComputeGradients, ConcatRounds, DQNLoss, Iter, Metrics, ParallelReplay,
-    ParallelRollouts, Plan, PPOLoss, ReportMetrics, Rollout, Select, StandardizeFields, StoreToBuffer, Sync, TrainOneStep, TrainStats,
-    Union, UpdatePriorities, UpdateTargetNetwork, UpdateWeights, create_replay_actors, create_rollout_workers, flow, plan,
+    ParallelRollouts, Plan, PPOLoss, ReportMetrics, Rollout, Select, StandardizeFields, StoreToBuffer, Sync, TrainOneStep,
+    TrainStats, Union, UpdatePriorities, UpdateTargetNetwork, UpdateWeights, create_replay_actors, create_rollout_workers,
+    flow, plan,
 )
 """
 PLANS = (

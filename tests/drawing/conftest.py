@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import atexit
 import gc
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
+from mypy.nodes import CallExpr, Decorator, FuncDef, LambdaExpr, Node
 
 from tflow.drawing.model import Graph
 from tflow.drawing.shown import shown
 from tflow.drawing.static.build import checked
 from tflow.drawing.static.read import candidates, drawn
 from tflow.drawing.static.reader import World
+from tflow.drawing.static.source import parts
 
 HERE = Path(__file__).parent
 PLANS = HERE / "plans.py"
@@ -36,6 +38,10 @@ class Drawings:
     """By name, whether it is expanded, and whether it is one of the slides."""
     types: dict[str, str]
     """How the types of the parameters of ``every_type`` are shown."""
+    lost: list[str] = field(default_factory=list)
+    """Streams that a function makes in a line for which there is no node."""
+    calls: int = 0
+    """How many calls were looked at for that."""
 
 
 @pytest.fixture(scope="session")
@@ -52,8 +58,24 @@ def drawings(types_cache: Path) -> Drawings:
                 made.graphs[each.name, expand, slides] = drawn(chosen, path, each.name, expand)
             if each.function is not None and each.name == "every_type":
                 made.types.update({one.variable.name: shown(one.variable.type) for one in each.function.arguments})
+            if each.function is not None and each.makes_streams:
+                lines = {node.line for node in made.graphs[each.name, False, slides].nodes}
+                for call in calls_in(each.function.body):
+                    if found.program.is_stream(call):
+                        made = replace(made, calls=made.calls + 1)
+                        if call.callee.end_line not in lines:
+                            made.lost.append(f"{each.name}, line {call.callee.end_line}")
     assert found.program.wanted == set(), "every module that is needed is there"
     return made
+
+
+def calls_in(node: Node) -> Iterator[CallExpr]:
+    """The calls that a function makes itself: not those in functions inside it, and none that only say a type."""
+    for part in parts(node):
+        if isinstance(part, CallExpr) and part.analyzed is None:
+            yield part
+        if not isinstance(part, (FuncDef, Decorator, LambdaExpr)):
+            yield from calls_in(part)
 
 
 @pytest.fixture

@@ -50,6 +50,7 @@ letters = from_items("abc")
 pairs = letters.zip(from_range(WIDTH)).named("pairs")
 both_ways = (letters.map(str.upper), from_range(2))
 answer = 42
+Merged = Union
 
 
 class Double(Stateless[int, int]):
@@ -198,6 +199,10 @@ def aliases() -> Iter[int]:
     r = r.map(twice)
     take = r.take
     return take(3)
+
+
+def other_names() -> Iter[int]:
+    return Merged(from_range(1), from_range(2), mode="async")
 
 
 def used_elsewhere() -> Iter[int]:

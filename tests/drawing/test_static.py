@@ -126,7 +126,7 @@ EXPANDED: dict[str, list[str]] = {
     ],
 }  # fmt: skip
 SAME = (
-    "chain", "inside", "sources", "learner", "rounds", "aliases", "used_elsewhere", "together", "calling", "both_parts",
+    "chain", "inside", "sources", "learner", "rounds", "aliases", "other_names", "used_elsewhere", "together", "calling", "both_parts",
     "local_flow", "through_lambda", "over_made", "looked_at", "own_actors", "letters", "pairs",
 )  # fmt: skip
 SLIDE_PLANS = ("a3c", "a2c", "ppo", "apex", "beside_sampling", "evaluated", "several")
@@ -260,6 +260,12 @@ def shape(graph: Graph) -> list[tuple[str, str, list[int]]]:
 @pytest.mark.parametrize("name", DRAWN)
 def test_every_way_to_write_it_is_drawn(draw: Draw, name: str) -> None:
     assert rows(draw(name)) == DRAWN[name]
+
+
+def test_no_stream_is_lost(drawings: Drawings) -> None:
+    """Wherever a program makes a stream, there is a node."""
+    assert drawings.calls > 200
+    assert drawings.lost == []
 
 
 @pytest.mark.parametrize("name", EXPANDED)

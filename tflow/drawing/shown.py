@@ -42,7 +42,11 @@ SYNC = "tflow.types.Sync"
 
 ROLLOUT = ("obs", "actions", "rewards", "terminated", "truncated", "t", "logp", "values")
 REPLAYED = ("obs", "actions", "rewards", "terminated", "next_obs", "discounts", "weights", "ids")
-SINGLE: dict[type[ProperType], str] = {NoneType: "None", AnyType: "Any", UninhabitedType: "Never"}
+SINGLE: dict[type[ProperType], str] = {
+    NoneType: "None",
+    AnyType: "Any",  # Any: how it is written
+    UninhabitedType: "Never",
+}
 NAMED = {"Rollout": ("Sampled", ROLLOUT), "Replayed": ("ReplayedColumns", REPLAYED)}
 """Batches that have a name: what their columns are called, and which these are."""
 

@@ -147,8 +147,9 @@ class Calls:
         actor: Type | None,
     ) -> Site:
         """Where a stream meets an operator."""
-        sync = len(stream.args) > 1 and shapes.as_base(stream.args[1], shapes.SYNC) is not None
-        element = shapes.without_never(stream.args[0])
+        element, *offered = stream.args
+        sync = any(shapes.as_base(each, shapes.SYNC) is not None for each in offered)
+        element = shapes.without_never(element)
         return Site(self.api, self.labels, operator, method, before, where, element, wanted, required, sync, actor)
 
 

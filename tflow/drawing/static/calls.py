@@ -42,7 +42,10 @@ def call(reader: Reader, expr: m.CallExpr) -> Value:
         return reader.value(expr.analyzed.expr)
     callee = plain(expr.callee)
     node = callee.node if isinstance(callee, m.RefExpr) else None
-    fullname = node.fullname if isinstance(node, (m.SymbolNode,)) and not isinstance(node, m.Var) else ""
+    if isinstance(node, m.TypeAlias):
+        target = get_proper_type(node.target)
+        node = target.type if isinstance(target, Instance) else node
+    fullname = node.fullname if node is not None and not isinstance(node, m.Var) else ""
     if fullname in LIBRARY:
         return LIBRARY[fullname](Call.read(reader, expr, node.name if node is not None else "?"))
     name = callee.name if isinstance(callee, (m.NameExpr, m.MemberExpr)) else reader.text(callee)
