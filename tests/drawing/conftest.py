@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
-from mypy.nodes import CallExpr, Decorator, FuncDef, LambdaExpr, Node
+from mypy.nodes import CallExpr, Decorator, FuncDef, LambdaExpr, MemberExpr, Node
 
 from tflow.drawing.model import Graph
 from tflow.drawing.shown import shown
@@ -49,7 +49,8 @@ def drawings(types_cache: Path) -> Drawings:
     atexit.register(gc.freeze)  # otherwise the end of the process is spent on what mypy leaves behind
     others = {"tests.drawing.parts": str(HERE / "parts.py"), "rl_good": str(SLIDES)}
     found = checked(PLANS, others, types_cache / "mypy")
-    assert found.errors == [], "plans.py is well typed"
+    errors = [line for line in found.errors if "[tflow-" not in line]  # some plans break rules on purpose
+    assert errors == [], "plans.py is well typed"
     made = Drawings({}, {})
     for slides, path in ((False, PLANS), (True, SLIDES)):
         chosen = replace(found, main="rl_good") if slides else found
@@ -70,9 +71,10 @@ def drawings(types_cache: Path) -> Drawings:
 
 
 def calls_in(node: Node) -> Iterator[CallExpr]:
-    """The calls that a function makes itself: not those in functions inside it, and none that only say a type."""
+    """The calls that a function makes itself: not those in functions inside it, and none that only say a type or a name."""
     for part in parts(node):
-        if isinstance(part, CallExpr) and part.analyzed is None:
+        names = isinstance(part, CallExpr) and isinstance(part.callee, MemberExpr) and part.callee.name == "named"
+        if isinstance(part, CallExpr) and part.analyzed is None and not names:
             yield part
         if not isinstance(part, (FuncDef, Decorator, LambdaExpr)):
             yield from calls_in(part)

@@ -18,12 +18,13 @@ from tflow.combinators.runnable import Described, Plan
 from tflow.combinators.splits import Splits
 from tflow.drawing.built import of_plan
 from tflow.drawing.model import Graph
-from tflow.drawing.shown import REPLAYED, ROLLOUT, shown
+from tflow.drawing.shown import shown
 from tflow.drawing.static.library import LIBRARY
 from tflow.drawing.static.operators import LOOKING, METHODS
 from tflow.drawing.text import arrows, text
 from tflow.rl.batch import Sampled
 from tflow.rl.losses import ReplayedColumns
+from tflow.sentences import REPLAYED, ROLLOUT
 
 LOOP = "for each branch in from_range(9).split"
 ZIPPED = "for each index, (left, right) in enumerate(zip([from_range(1…"
@@ -126,8 +127,8 @@ EXPANDED: dict[str, list[str]] = {
     ],
 }  # fmt: skip
 SAME = (
-    "chain", "inside", "sources", "learner", "rounds", "aliases", "other_names", "used_elsewhere", "together", "calling", "both_parts",
-    "local_flow", "through_lambda", "over_made", "looked_at", "own_actors", "letters", "pairs",
+    "chain", "inside", "sources", "learner", "rounds", "aliases", "other_names", "used_elsewhere", "together", "calling",
+    "both_parts", "local_flow", "through_lambda", "over_made", "looked_at", "own_actors", "letters", "pairs",
 )  # fmt: skip
 SLIDE_PLANS = ("a3c", "a2c", "ppo", "apex", "beside_sampling", "evaluated", "several")
 TABLES = {
@@ -333,8 +334,7 @@ def test_nodes_know_their_lines(draw: Draw) -> None:
     lines = PLANS.read_text().splitlines()
     for node in draw("chain").nodes:
         assert node.line is not None
-        word = "named" if "'" in node.label else node.label.split("(")[0]
-        assert word in lines[node.line - 1]
+        assert node.label.split("(")[0] in lines[node.line - 1]
 
 
 def without_lines(graph: Graph) -> Graph:

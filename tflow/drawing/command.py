@@ -29,7 +29,7 @@ def graph(
         str,
         typer.Argument(
             metavar="FILE[:NAME]",
-            help="A function, Class.method, stream or plan in a file; without NAME, the only function marked @plan.",
+            help="A function, Class.method, stream or plan in a file; without NAME, the only plan in it.",
         ),
     ],
     form: Annotated[

@@ -13,7 +13,6 @@ from mypy.types import (  # before maptype: the other way round, mypy's modules 
     CallableType,
     Instance,
     LiteralType,
-    NoneType,
     Overloaded,
     ParamSpecType,
     ProperType,
@@ -32,6 +31,8 @@ from mypy.types import (  # before maptype: the other way round, mypy's modules 
 
 from mypy.maptype import map_instance_to_supertype  # isort: skip
 
+from tflow import sentences
+
 ITER = "tflow.combinators.stream.Iter"
 PAR_ITER = "tflow.combinators.par.ParIter"
 PLAN = "tflow.combinators.runnable.Plan"
@@ -40,14 +41,12 @@ BATCH = "tflow.rl.batch.Batch"
 MULTI_BATCH = "tflow.rl.batch.MultiBatch"
 SYNC = "tflow.types.Sync"
 
-ROLLOUT = ("obs", "actions", "rewards", "terminated", "truncated", "t", "logp", "values")
-REPLAYED = ("obs", "actions", "rewards", "terminated", "next_obs", "discounts", "weights", "ids")
 SINGLE: dict[type[ProperType], str] = {
     NoneType: "None",
     AnyType: "Any",  # Any: how it is written
     UninhabitedType: "Never",
 }
-NAMED = {"Rollout": ("Sampled", ROLLOUT), "Replayed": ("ReplayedColumns", REPLAYED)}
+NAMED = {"Rollout": ("Sampled", sentences.ROLLOUT), "Replayed": ("ReplayedColumns", sentences.REPLAYED)}
 """Batches that have a name: what their columns are called, and which these are."""
 
 
@@ -87,15 +86,6 @@ def literals(given: Type) -> list[str] | None:
         found = [literals(item) for item in proper.items]
         return list(dict.fromkeys(name for part in found for name in part or ())) if all(found) else None
     return None
-
-
-def shown_batch(columns: Sequence[str]) -> str:
-    """A batch by its columns: ``Rollout+advantages+returns`` if it has all of a rollout, else ``Batch[rewards, values]``."""
-    fitting = [name for name, (_, known) in NAMED.items() if set(known) <= set(columns)]
-    if not fitting:
-        return f"Batch[{', '.join(columns)}]"
-    name = fitting[0]
-    return "+".join([name, *(column for column in columns if column not in NAMED[name][1])])
 
 
 def keeps_its_name(alias: TypeAliasType) -> bool:
@@ -162,13 +152,17 @@ def _is_sync(capability: Sequence[Type]) -> bool:
 def _batch(columns: Type) -> str:
     names = literals(columns)
     if names is not None:
-        return shown_batch(names)
+        return sentences.batch(names)
     if isinstance(get_proper_type(columns), UninhabitedType):
         return "AnyBatch"
+    if isinstance(get_proper_type(columns), AnyType):
+        return "Batch"
     return f"Batch[{shown(columns)}]"
 
 
 def _multi_batch(columns: Type, policies: Type) -> str:
+    if isinstance(get_proper_type(policies), AnyType):
+        return "MultiBatch"
     batch, names = _batch(columns), literals(policies)
     who = ", ".join(names) if names is not None else shown(policies)
     return f"MultiBatch[{who}]" if batch == "Rollout" else f"MultiBatch[{batch}: {who}]"

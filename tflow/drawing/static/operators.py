@@ -104,7 +104,7 @@ def named(call: Call, stream: Stream) -> Value:
         return stream
     label = before.label.split(" '")[0]
     label = label if label.startswith(TITLED) else f"{label} '{name}'"
-    made = call.draft.add(label, before.inputs, stream.carried, where=before.where, line=call.line)
+    made = call.draft.add(label, before.inputs, stream.carried, where=before.where, line=before.line)
     before.wanted = False
     return replace(made, mark=stream.mark)
 

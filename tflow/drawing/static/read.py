@@ -43,7 +43,7 @@ class Candidate:
 
 
 def of_source(path: Path, name: str | None = None, *, expand: bool = False, cache: Path | None = None) -> Read:
-    """The graph of a function, a method or a variable in a file. Without a name, of the only plan in it."""
+    """The graph of a function, a method or a variable in a file. Without a name, of the only plan or stream in it."""
     also: dict[str, str] = {}
     rounds = 0
     while True:
@@ -157,8 +157,9 @@ def chosen(known: dict[str, Candidate], module: Module, name: str | None, path: 
     listed = f"Streams and plans in it: {named(drawable)}."
     if name is None:
         plans = [each for each in known.values() if each.mark == "plan"]
-        if len(plans) == 1:
-            return plans[0]
+        only = [each for each in plans or known.values() if each.makes_streams]
+        if len(only) == 1:
+            return only[0]
         several = f"has {len(plans)} plans" if plans else "has no function marked @plan"
         names = named([each.name for each in plans] or drawable)
         raise PlanError(f"{path} {several}; say which to draw, {path}:NAME. Streams and plans in it: {names}.")
