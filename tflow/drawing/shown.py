@@ -13,6 +13,7 @@ from mypy.types import (  # before maptype: the other way round, mypy's modules 
     CallableType,
     Instance,
     LiteralType,
+    NoneType,
     Overloaded,
     ParamSpecType,
     ProperType,
