@@ -15,7 +15,7 @@ import pytest
 
 from tests.types import markers
 from tests.types.checkers import CORPUS, run
-from tests.types.plugin_runs import CONFIG, PINNED, Report, check, ours, reports, written
+from tests.types.plugin_runs import CONFIG, PINNED, Report, check, ours, reports, strangers, written
 from tflow.mypy_plugin.codes import TITLES
 
 MODES = {
@@ -44,9 +44,7 @@ def test_the_marked_lines_have_the_marked_codes(cold: tuple[Path, list[Report]])
 
 @pytest.mark.types
 def test_nothing_else_is_reported_that_plain_mypy_accepts(cold: tuple[Path, list[Report]]) -> None:
-    others = {(file, line) for file, line, _, code, _ in cold[1] if not code.startswith("tflow-")}
-    allowed = markers.plain() | {(file, line) for file, line, code in markers.plugin() if code == "tflow-untyped"}
-    assert sorted(others - allowed) == []
+    assert strangers(cold[1]) == []
 
 
 @pytest.mark.types

@@ -174,7 +174,7 @@ class Iter(Runnable[T], Splits["Iter[T, C]", "Iter[T, Async]"], Generic[T, C]):
         return Iter(nodes.Scan(self.node, fn, initial))
 
     @obeys(LIKENESS, PROVENANCE)
-    def zip(self, other: Iter[V]) -> Iter[tuple[T, V]]:
+    def zip(self, other: Iter[V]) -> Iter[tuple[T, V], Async]:  # said in full: mypy before 2.0 mixes up what it fills in
         """Pair items of two streams; ends with the shorter one.
 
         Law: as the built-in ``zip``.

@@ -20,7 +20,7 @@ def bridge(node: nodes.ForEach | nodes.CallActor, wanted: hints.Hint, given: hin
         flat = "par_flatten()" if node.parallel else "flatten()"
         return "ConcatRounds(stream)" if hints.columns_of(get_args(given)[0]) else flat
     if get_origin(wanted) is list and hints.accepts(get_args(wanted)[0], given):
-        return "batch(...)"
+        return "gather_rounds()" if node.inputs[0].label == "gather_sync()" else "batch(...)"
     if getattr(get_origin(given), "has_policies", False) and getattr(get_origin(wanted) or wanted, "has_columns", False):
         return "Select(stream, policy=...)"
     for kind in _classes_in((type(node.op).__module__, *sentences.SEARCHED), Op):

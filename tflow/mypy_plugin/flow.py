@@ -34,7 +34,7 @@ def bridge(site: Site) -> str:
         flat = "par_flatten()" if site.method.startswith("par_") else "flatten()"
         return "ConcatRounds(stream)" if shapes.as_base(given.args[0], shapes.BATCH) else flat
     if isinstance(wanted, Instance) and wanted.type.fullname == "builtins.list" and is_subtype(given, wanted.args[0]):
-        return "batch(...)"
+        return "gather_rounds()" if site.upstream == "gather_sync()" else "batch(...)"
     if shapes.as_base(given, shapes.MULTI_BATCH) and shapes.as_base(wanted, shapes.BATCH):
         return "Select(stream, policy=...)"
     for candidate in operators(site.api, home_of(site)):
