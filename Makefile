@@ -48,7 +48,7 @@ search: setup  ## A longer random search for counterexamples (not in CI; EXAMPLE
 
 test-mypy-range: setup  ## The mypy plugin with the lowest mypy that it supports, in an environment of its own (one minute)
 	test -x .venv-mypy/bin/python || $(PYTHON) -m venv .venv-mypy
-	.venv-mypy/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt numpy typing-extensions cloudpickle
+	.venv-mypy/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt numpy typing-extensions cloudpickle pytest
 	.venv-mypy/bin/python -m pip install --quiet --disable-pip-version-check 'mypy==1.18.1'
 	.venv-mypy/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
 	.venv-mypy/bin/python -m tests.types.plugin_runs compare

@@ -35,7 +35,7 @@ MAY_IMPORT = {
     "combinators": {"types", "live", "errors", "laws", "sentences", "combinators"},
     "runtime": {"types", "live", "errors", "combinators", "runtime"},
     "rl": {"types", "live", "errors", "extras", "laws", "sentences", "combinators", "rl"},
-    "mypy_plugin": {"sentences", "drawing", "mypy_plugin"},
+    "mypy_plugin": {"__init__", "sentences", "drawing", "mypy_plugin"},
     "checking": {"errors", "extras", "mypy_plugin", "checking"},
     "drawing": {"types", "errors", "extras", "sentences", "combinators", "drawing"},
     "testing": {"types", "live", "errors", "extras", "laws", "combinators", "runtime", "rl", "testing", "pytest_plugin"},

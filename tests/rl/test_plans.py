@@ -322,15 +322,25 @@ def test_a_plan_that_no_checker_saw_is_refused_before_it_starts() -> None:
     with pytest.raises(PlanError, match="needs a synchronous stream"):
         ConcatBatches(again.gather_sync(), rows=6, exact=True).for_each(TrainOneStep(workers)).validate()
     lists = loose.ParallelRollouts(workers).par_with_columns(ComputeAdvantages()).gather_rounds()
+    with pytest.raises(PlanError, match=r"Did you forget ConcatRounds\(stream\)"):
+        lists.for_each(TrainOneStep(workers)).validate()
     with pytest.raises(OperatorError, match=r"Put them together: ConcatRounds\(stream\)"):
-        reports(lists.for_each(TrainOneStep(workers)), 1)
+        reports(lists.map(of_unknown_type).for_each(TrainOneStep(workers)), 1)
     bare = loose.ConcatRounds(loose.ParallelRollouts(workers).gather_rounds())
+    with pytest.raises(PlanError, match=r"lacks them\. with_columns\(ComputeAdvantages\(\)\) adds them"):
+        bare.for_each(TrainOneStep(workers)).validate()
     with pytest.raises(OperatorError, match=r"'advantages', but the batch has only .* added by ComputeAdvantages"):
-        reports(bare.for_each(TrainOneStep(workers)), 1)
+        reports(bare.map(of_unknown_type).for_each(TrainOneStep(workers)), 1)
     several_workers = several()[1]
     mixed = loose.ParallelRollouts(several_workers).gather_sync()
+    with pytest.raises(PlanError, match=r"Did you forget Select\(stream, policy=\.\.\.\)"):
+        mixed.for_each(TrainOneStep(several_workers, loss=DQNLoss())).validate()
     with pytest.raises(OperatorError, match=r"several policies\. Take one"):
-        reports(mixed.for_each(TrainOneStep(several_workers, loss=DQNLoss())), 1)
+        reports(mixed.map(of_unknown_type).for_each(TrainOneStep(several_workers, loss=DQNLoss())), 1)
+
+
+def of_unknown_type(item):  # type: ignore[no-untyped-def]  # so that nobody knows what it returns
+    return item
 
 
 def test_training_other_workers_than_one_samples_from_is_noticed() -> None:

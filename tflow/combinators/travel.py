@@ -58,7 +58,7 @@ def cannot_travel(value: object) -> str:
         return "" if isinstance(value, (io.BytesIO, io.StringIO)) else "an open file"
     if isinstance(value, GeneratorType):
         return "a generator"
-    return "a live iterator" if isinstance(value, Iterator) else ""
+    return "a live iterator" if isinstance(value, Iterator) and kind.__module__ in ("builtins", "_csv") else ""
 
 
 def _parts(value: object, depth: int) -> Iterator[tuple[str, object]]:

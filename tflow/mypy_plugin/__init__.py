@@ -2,7 +2,7 @@
 
 Every rule has a file and a code of its own (``codes.py``). ``bodies.py`` looks at whole functions when mypy has finished them,
 which ``finish.py`` makes possible; there, ``calls.py`` looks at each place where a stream meets an operator, and ``uses.py``
-follows the streams. mypy's types are changed in two places only: splits into more than eight, and policies named by keys.
+follows the streams. mypy's types are changed in one place only: splits into more than eight.
 """
 
 from __future__ import annotations
@@ -11,15 +11,14 @@ import hashlib
 import re
 import sys
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 from mypy.nodes import Decorator
 from mypy.options import Options
-from mypy.plugin import FunctionContext, FunctionSigContext, MethodContext, Plugin, ReportConfigContext
-from mypy.types import FunctionLike, TupleType, Type, get_proper_type
+from mypy.plugin import FunctionContext, MethodContext, Plugin, ReportConfigContext
+from mypy.types import TupleType, Type, get_proper_type
 
-from tflow.mypy_plugin import bodies, literal, policy, shapes, untyped
+from tflow.mypy_plugin import bodies, literal, shapes, untyped
 from tflow.mypy_plugin.calls import signatures_with_streams
 from tflow.mypy_plugin.finish import FINISHED, Finish
 from tflow.mypy_plugin.report import Checker, guarded
@@ -30,7 +29,6 @@ FOLDER = Path(__file__).parent
 PARTS = [*sorted(FOLDER.glob("*.py")), *(FOLDER.parent / name for name in ("sentences.py", "drawing/shown.py"))]
 DIGEST = hashlib.sha256(b"".join(path.read_bytes() for path in PARTS)).hexdigest()[:16]
 MOST_BRANCHES = 64
-NAMES_POLICIES = {"tflow.rl.workers.create_rollout_workers": "losses", "tflow.rl.replay.create_replay_actors": "policies"}
 
 
 class TflowPlugin(Plugin):
@@ -42,8 +40,6 @@ class TflowPlugin(Plugin):
         self.finish = Finish(bodies.look)
         self.seen, self.branches = safe(self.passed), safe(self.split)
         self.hooks = {FINISHED: safe(self.arrived), **dict.fromkeys(bodies.MARKS, safe(self.marked))}
-        self.hooks |= {name: safe(partial(self.named, argument)) for name, argument in NAMES_POLICIES.items()}
-        self.any_name = guarded(lambda ctx: ctx.default_signature)(policy.any_name)
 
     def get_function_hook(self, fullname: str) -> Callable[[FunctionContext], Type] | None:
         return self.hooks.get(fullname) or (self.seen if self.is_about_streams(fullname) else None)
@@ -52,9 +48,6 @@ class TflowPlugin(Plugin):
         if fullname.startswith("tflow.") and fullname.endswith(".split"):
             return self.branches
         return self.seen if self.is_about_streams(fullname) else None
-
-    def get_function_signature_hook(self, fullname: str) -> Callable[[FunctionSigContext], FunctionLike] | None:
-        return self.any_name if fullname == policy.SELECT else None
 
     def is_about_streams(self, fullname: str) -> bool:
         """True for what is ours, and for functions, methods and classes with a parameter that is a stream."""
@@ -86,11 +79,6 @@ class TflowPlugin(Plugin):
                 decorated.func.def_or_infer_vars = True
                 api.defer_node(decorated, api.scope.active_class())
         return untyped.marked(ctx)
-
-    def named(self, argument: str, ctx: FunctionContext) -> Type:
-        """Workers or replay actors with several policies."""
-        self.finish.after(ctx.api)
-        return policy.named_by(argument, ctx)
 
     def split(self, ctx: MethodContext) -> Type:
         """As many branches as a literal says; plain typing knows that up to eight."""

@@ -12,8 +12,11 @@ from mypy.types import AnyType, CallableType, Instance, Overloaded, Type, get_pr
 
 from tflow.mypy_plugin import columns, flow, literal, placement, policy, shapes, sync, tree
 from tflow.mypy_plugin.labels import Labels, source
-from tflow.mypy_plugin.report import ABOUT_TYPES, Checker, report, said_of
+from tflow.mypy_plugin.report import ABOUT_TYPES, Checker, of_kind, report, said_of
 from tflow.mypy_plugin.site import Site
+
+OF_CALLS = {"call-overload", "misc", "arg-type", "type-var"}
+"""What mypy says of a call as a whole when it cannot say which argument is wrong."""
 
 
 class Calls:
@@ -23,10 +26,14 @@ class Calls:
         self.api, self.trial = api, trial
         self.type_of: Callable[[Expression], Type | None] = api.lookup_type_or_none
         self.labels = Labels(self.type_of, scopes)
+        self.own: set[tuple[int, int, str]] = set()
+        """What mypy says of the argument in question by itself."""
 
     def check(self, call: CallExpr) -> None:
         """Say in better words what mypy does not like about the streams of a call."""
         callee = call.callee
+        if isinstance(callee, RefExpr) and callee.fullname == policy.SELECT:
+            policy.check(self.api, self.labels.scopes, call)
         if not said_of(self.api, call):
             return
         if isinstance(callee, MemberExpr):
@@ -38,8 +45,6 @@ class Calls:
         declared = self.declared(callee)
         if declared is not None:
             self.given_streams(call, source(callee) if not isinstance(callee, MemberExpr) else callee.name, declared)
-        if isinstance(callee, RefExpr) and callee.fullname == policy.SELECT:
-            policy.check(self.api, call)
 
     def declared(self, callee: Expression) -> list[CallableType] | None:
         """The signatures of what is called, if it takes streams."""
@@ -55,14 +60,14 @@ class Calls:
     def applied(self, call: CallExpr, callee: MemberExpr, receiver: Instance) -> None:
         """``stream.for_each(op)``, ``par_for_each``, ``call`` and ``hand_off``."""
         given, actor = argument(call, "op", PLACES[callee.name]), None
-        found = self.alone(given) if given is not None else None
+        found = self.alone(given, call) if given is not None else None
         if given is None or found is None or isinstance(get_proper_type(found), AnyType):
             return
         op = shapes.as_base(shapes.without_never(found), shapes.OP)
         if op is None:
             sentence = flow.not_an_operator(callee.name, found, source(given))
             if sentence:
-                report(self.api, flow.CODE, sentence, given)
+                report(self.api, flow.CODE, sentence, given, keep=self.own)
             return
         if callee.name != "for_each":
             owner = shapes.as_base(self.type_of(call.args[0]), shapes.ACTORS)
@@ -73,7 +78,7 @@ class Calls:
     def widened(self, call: CallExpr, callee: MemberExpr, receiver: Instance) -> None:
         """``stream.with_columns(op)``."""
         given = call.args[0]
-        found = self.alone(given)
+        found = self.alone(given, call)
         op = shapes.as_base(shapes.without_never(found), shapes.ADD_COLUMNS) if found is not None else None
         if op is None:
             return
@@ -85,10 +90,10 @@ class Calls:
 
     def mapped(self, call: CallExpr, callee: MemberExpr, receiver: Instance) -> None:
         """``stream.map(fn)`` and ``par_map``: operators are not functions."""
-        found = self.alone(call.args[0])
+        found = self.alone(call.args[0], call)
         sentence = flow.not_a_function(callee.name, found) if found is not None else ""
         if sentence:
-            report(self.api, flow.CODE, sentence, call.args[0])
+            report(self.api, flow.CODE, sentence, call.args[0], keep=self.own)
 
     def zipped(self, call: CallExpr, callee: MemberExpr, receiver: Instance) -> None:
         """``stream.zip(other)``: on the driver, or both inside the same actors."""
@@ -109,11 +114,13 @@ class Calls:
             wanted = shapes.as_base(formal, shapes.ITER) or shapes.as_base(formal, shapes.PAR_ITER)
             for actual in actuals if wanted is not None else ():
                 if not call.arg_kinds[actual].is_star():
-                    self.given_stream(name, parameter, call.args[actual], wanted)
+                    self.given_stream(call, name, parameter, call.args[actual], wanted)
 
-    def given_stream(self, function: str, parameter: str | None, given: Expression, wanted: Instance | None) -> None:
+    def given_stream(
+        self, call: CallExpr, function: str, parameter: str | None, given: Expression, wanted: Instance | None
+    ) -> None:
         """One of its streams."""
-        found, bare = self.alone(given), erase_typevars(wanted) if wanted is not None else None
+        found, bare = self.alone(given, call), erase_typevars(wanted) if wanted is not None else None
         if found is None or not isinstance(bare, Instance):
             return
         driver = bare.type.fullname == shapes.ITER
@@ -127,13 +134,19 @@ class Calls:
 
     # ------------------------------------------------------------------- both
 
-    def alone(self, expr: Expression) -> Type | None:
-        """The type of an argument by itself. Where mypy is not content, it has tried to make it fit its place. None if there is
-        a mistake inside that has been reported: what follows from it is not worth a word."""
+    def alone(self, expr: Expression, call: CallExpr) -> Type | None:
+        """The type of an argument by itself. Where mypy is not content, it has tried to make it fit its place. None if it has
+        nothing to say about how it fits: there is no mistake, or a mistake inside, which is another one."""
         said = said_of(self.api, expr)
-        if any(each.code is not None and each.code.code in ABOUT_TYPES for each in said):
+        begin = call.line, call.column
+        of_call = [each for each in said_of(self.api, call) if (each.line, each.column) == begin and of_kind(each, OF_CALLS)]
+        if any(of_kind(each, ABOUT_TYPES) for each in said) or not (said or of_call):
             return None
-        return self.api.get_expression_type(expr) if said else self.type_of(expr)
+        with self.api.msg.filter_errors(save_filtered_errors=True) as inside:
+            found: Type = self.api.get_expression_type(expr)
+        self.own = {(each.line, each.column, each.message) for each in inside.filtered_errors()}
+        fresh = [each for each in said if (each.line, each.column, each.message) not in self.own]
+        return found if fresh or of_call else None
 
     def site(
         self,
@@ -148,9 +161,11 @@ class Calls:
     ) -> Site:
         """Where a stream meets an operator."""
         element, *offered = stream.args
-        sync = any(shapes.as_base(each, shapes.SYNC) is not None for each in offered)
+        sync = any(
+            shapes.as_base(each, shapes.SYNC) is not None or isinstance(get_proper_type(each), AnyType) for each in offered
+        )
         element = shapes.without_never(element)
-        return Site(self.api, self.labels, operator, method, before, where, element, wanted, required, sync, actor)
+        return Site(self.api, self.labels, operator, method, before, where, element, wanted, required, sync, self.own, actor)
 
 
 def broken(site: Site) -> None:

@@ -31,6 +31,8 @@ class Edge:
     name: str = ""
     parameter: bool = False
     plan: bool = False
+    owed: bool = True
+    """False for what belongs to something else, such as an item of a list: it need not be consumed here."""
     several: bool = False
     """All branches of a split under one name: it counts as consumed as soon as it is looked at."""
     branch: tuple[CallExpr, int] | None = None
@@ -46,6 +48,8 @@ class Edge:
 
     def mark(self, *, released: bool = False) -> None:
         """It is consumed, or can no longer be followed."""
+        if self.consumed and (self.released or not released):
+            return  # and so are its parts
         self.consumed = True
         self.released = self.released or released
         for part in self.parts:

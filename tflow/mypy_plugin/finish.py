@@ -15,9 +15,12 @@ from mypy.nodes import GDEF, Block, CallExpr, Decorator, ExpressionStmt, FuncDef
 from mypy.types import AnyType, CallableType, Instance, NoneType, get_proper_type
 
 from tflow.mypy_plugin import tree
+from tflow.mypy_plugin.codes import TITLES
 from tflow.mypy_plugin.report import Checker
 
 FINISHED = "tflow.<finished>"
+LOOKED_AT = set(TITLES) - {"tflow-untyped"}
+"""The rules about bodies."""
 Unit = FuncDef | MypyFile
 Deferred = list[tuple[object, object]]
 
@@ -68,7 +71,15 @@ class Finish:
         else:
             self.again.discard(id(unit))
             self.looking = mark
+            forget(api, unit)
             self.look(api, unit)
+
+
+def forget(api: Checker, unit: Unit) -> None:
+    """Take back what was said when the unit was looked at before: mypy has checked it again since."""
+    said = api.errors.error_info_map.get(api.errors.file)
+    if said:
+        said[:] = [each for each in said if each.target != unit.fullname or each.code is None or each.code.code not in LOOKED_AT]
 
 
 def checked_too_early(api: Checker, unit: FuncDef) -> bool:
@@ -97,12 +108,10 @@ def marker(api: Checker, unit: Unit) -> FuncDef:
     call = CallExpr(name, [], [], [])
     statement = ExpressionStmt(call)
     body = Block([statement])
-    made = FuncDef("finished", [], body, signature)
+    made = FuncDef("<finished>", [], body, signature)
     made._fullname = unit.fullname
     if hasattr(made, "def_or_infer_vars"):
         made.def_or_infer_vars = True  # in the first of two phases, mypy enters only functions that say this
-    if isinstance(unit, FuncDef):
-        made.info = unit.info
     for node in (name, call, statement, body, made):
         node.set_line(max(unit.line, 1), 0)
     return made

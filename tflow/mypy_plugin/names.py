@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mypy import nodes
-from mypy.nodes import CallExpr, Context, Expression, NameExpr, Node, Var
+from mypy.nodes import CallExpr, Context, Expression, MemberExpr, NameExpr, Node, Var
 from mypy.types import Type
 
 from tflow.mypy_plugin import shapes, tree
@@ -47,16 +47,19 @@ class Names:
             variable = target.node
             if value is None and shapes.stream(self.type_of(target) or variable.type) is not None:
                 value = self.fresh(made, place)
-            elif value is None and tree.is_split(made):
+            elif value is None and self.is_split(made):
                 value = Edge(self.labels.of(made), several=True)
             if value is None:
                 state.names.pop(variable, None)
+                return
+            if target.name == "_":  # how one says that something is not needed
+                value.mark(released=True)
                 return
             if value.where is None and not value.parts:
                 value = self.at(target, value)
             self.bind(variable, value, state)
         elif value is not None:
-            self.consume(value, "an assignment", target, state)
+            value.mark(released=True)
 
     def at(self, target: NameExpr, value: Edge) -> Edge:
         """The edge that is named here; in the second turn of a loop it is another stream, but the same edge to report."""
@@ -68,9 +71,15 @@ class Names:
 
     def fresh(self, made: Expression, place: int | None) -> Edge:
         """What comes out of an expression that is not followed: an item of a tuple, of a list, of a call."""
-        branch = (made, place) if place is not None and isinstance(made, CallExpr) and tree.is_split(made) else None
+        branch = (made, place) if place is not None and isinstance(made, CallExpr) and self.is_split(made) else None
         label = f"branch {place}" if branch else self.labels.of(made)
-        return Edge(label, branch=branch, sources=self.inputs.get(id(made), frozenset()))
+        return Edge(label, branch=branch, owed=isinstance(made, CallExpr), sources=self.inputs.get(id(made), frozenset()))
+
+    def is_split(self, made: Expression) -> bool:
+        """True for ``stream.split(...)``."""
+        if not isinstance(made, CallExpr) or not isinstance(made.callee, MemberExpr) or made.callee.name != "split":
+            return False
+        return shapes.stream(self.type_of(made.callee.expr)) is not None
 
     def bind(self, variable: Var, edge: Edge, state: State) -> None:
         """From here on, the name means this stream."""

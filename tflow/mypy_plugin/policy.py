@@ -1,13 +1,12 @@
 """Rule ``tflow-policy``: the policies are those that the workers were made with.
 
-The names are part of the types of workers and batches. Where they are not annotated, they are read from the keys of ``losses=``.
+The names are part of the types of workers and batches. Where they are not annotated, they are read from the keys of ``losses=``:
+the stream is followed back to where its workers are made.
 """
 
 from __future__ import annotations
 
-from mypy.nodes import CallExpr, DictExpr, Expression, ListExpr, NameExpr, SetExpr, StrExpr, TupleExpr, Var
-from mypy.plugin import FunctionContext, FunctionSigContext
-from mypy.types import CallableType, Instance, LiteralType, Type, UnionType, get_proper_type
+from mypy.nodes import CallExpr, DictExpr, Expression, ListExpr, MemberExpr, NameExpr, RefExpr, SetExpr, StrExpr, TupleExpr, Var
 
 from tflow import sentences
 from tflow.mypy_plugin import shapes, tree
@@ -15,53 +14,47 @@ from tflow.mypy_plugin.report import Checker, report
 
 CODE = "tflow-policy"
 SELECT = "tflow.rl.workers.Select"
+NAMED_BY = {"tflow.rl.workers.create_rollout_workers": "losses", "tflow.rl.replay.create_replay_actors": "policies"}
 
 
-def check(api: Checker, call: CallExpr) -> None:
+def check(api: Checker, scopes: tree.Scopes, call: CallExpr) -> None:
     """``Select(stream, policy=...)``."""
     given = dict(zip((name or "stream" for name in call.arg_names), call.args, strict=True))
     if "stream" not in given or "policy" not in given:
         return
     found = shapes.as_base(api.lookup_type_or_none(given["stream"]), shapes.ITER)
     batch = shapes.as_base(found.args[0], shapes.MULTI_BATCH) if found is not None else None
-    known = shapes.literals(batch.args[1]) if batch is not None else None
+    if batch is None:
+        return
+    known = shapes.literals(batch.args[1]) or policies_of(given["stream"], scopes)
     wanted = shapes.literals(api.lookup_type_or_none(given["policy"]))
-    wrong = [name for name in wanted or () if known is not None and name not in known]
+    wrong = [name for name in wanted or () if known and name not in known]
     if wrong:
-        report(api, CODE, sentences.policy(wrong[0], known or ()), given["policy"], instead_of=call)
+        report(api, CODE, sentences.policy(wrong[0], known), given["policy"], instead_of=call)
 
 
-def any_name(ctx: FunctionSigContext) -> CallableType:
-    """``Select`` with a policy that is only known at run time, which may be one of those that were read from keys."""
-    signature = ctx.default_signature
-    given = ctx.args[signature.arg_names.index("policy")]
-    if len(given) != 1 or shapes.literals(ctx.api.get_expression_type(given[0])):
-        return signature
-    place = signature.arg_names.index("policy")
-    types = [shapes.ANYTHING if index == place else each for index, each in enumerate(signature.arg_types)]
-    return signature.copy_modified(arg_types=types)
-
-
-def named_by(argument: str, ctx: FunctionContext) -> Type:
-    """Workers or replay actors whose policies are named by the keys or items of an argument."""
-    made = get_proper_type(ctx.default_return_type)
-    if argument not in ctx.callee_arg_names or not isinstance(made, Instance) or len(made.args) != 1:
-        return ctx.default_return_type
-    given = ctx.args[ctx.callee_arg_names.index(argument)]
-    text = get_proper_type(made.args[0])
-    if len(given) != 1 or not isinstance(text, Instance) or text.type.fullname != "builtins.str":
-        return ctx.default_return_type
-    names = names_in(given[0], ctx.api)
-    if not names:
-        return ctx.default_return_type
-    return made.copy_modified(args=[UnionType.make_union([LiteralType(name, text) for name in names])])
-
-
-def names_in(expr: Expression, api: Checker) -> list[str]:
-    """The strings that a display has as keys or items; a variable is followed to where it is set."""
+def policies_of(expr: Expression, scopes: tree.Scopes) -> list[str]:
+    """The policies of the workers that a stream, or what it was made of, comes from; none if they cannot be known."""
     if isinstance(expr, NameExpr) and isinstance(expr.node, Var):
-        made = tree.Scopes(api.scope.current_function(), api.tree).definition(expr.node)
-        return names_in(made, api) if made is not None and not isinstance(made, NameExpr) else []
+        branch = scopes.branch(expr.node)
+        made = branch[0] if branch else scopes.definition(expr.node)
+        return policies_of(made, scopes) if made is not None else []
+    if not isinstance(expr, CallExpr):
+        return []
+    if isinstance(expr.callee, MemberExpr) and not expr.callee.fullname.startswith("tflow."):
+        return policies_of(expr.callee.expr, scopes)
+    by = expr.callee.fullname if isinstance(expr.callee, RefExpr) else ""
+    if by in NAMED_BY:
+        given = [each for each, name in zip(expr.args, expr.arg_names, strict=True) if name == NAMED_BY[by]]
+        return names_in(given[0], scopes) if given else []
+    return policies_of(expr.args[0], scopes) if by.startswith("tflow.") and expr.args else []
+
+
+def names_in(expr: Expression, scopes: tree.Scopes) -> list[str]:
+    """The strings that a display has as keys or items; a variable is followed to where it is set, unless it is changed."""
+    if isinstance(expr, NameExpr) and isinstance(expr.node, Var):
+        made = scopes.definition(expr.node)
+        return names_in(made, scopes) if made is not None and not scopes.is_changed(expr.node) else []
     if isinstance(expr, DictExpr):
         shown: list[Expression | None] = [key for key, _ in expr.items]
     elif isinstance(expr, (ListExpr, TupleExpr, SetExpr)):

@@ -18,20 +18,43 @@ Checker = Any  # Any: mypy's TypeChecker, of which plugins see a part and rules 
 Given = TypeVar("Given")
 
 
-def report(api: Checker, code: str, sentence: str, where: Context, note: str = "", instead_of: Context | None = None) -> None:
-    """Say what is wrong, unless a comment on that line says that it is meant. What mypy has said about the same thing is left
-    out; it may have said it of the whole call."""
+def report(
+    api: Checker,
+    code: str,
+    sentence: str,
+    where: Context,
+    note: str = "",
+    instead_of: Context | None = None,
+    keep: set[tuple[int, int, str]] | None = None,
+) -> None:
+    """Say what is wrong, unless a comment on that line says that it is meant.
+
+    What mypy has said about the same mistake is left out. It may have said it of a part of ``where`` (all but ``keep`` is about
+    the same), or of the whole call, ``instead_of``.
+    """
     if ignored(api.path, where.line, code):
         return
-    if code in ABOUT_TYPES:
-        withdraw(api, [each for each in said_of(api, where) if each.code is not None and each.code.code in SAME])
-    if instead_of is not None:
-        begin = instead_of.line, instead_of.column
-        said = [each for each in said_of(api, instead_of) if (each.line, each.column) == begin]
-        withdraw(api, [each for each in said if each.code is not None and each.code.code in ("call-overload", "misc")])
+    if code in ABOUT_TYPES and CODES[code] not in api.options.disabled_error_codes:
+        begin = where.line, where.column
+        said = [each for each in said_of(api, where) if of_kind(each, SAME)]
+        withdraw(api, [each for each in said if _is_same(each, begin, keep)])
+        if instead_of is not None:
+            begin = instead_of.line, instead_of.column
+            said = [each for each in said_of(api, instead_of) if of_kind(each, {"call-overload", "misc"})]
+            withdraw(api, [each for each in said if (each.line, each.column) == begin])
     api.fail(sentence, where, code=CODES[code])
     if note:
         api.note(note, where, code=CODES[code])
+
+
+def _is_same(said: Any, begin: tuple[int, int], keep: set[tuple[int, int, str]] | None) -> bool:  # Any: mypy's ErrorInfo
+    place = said.line, said.column
+    return place == begin if keep is None else (*place, said.message) not in keep
+
+
+def of_kind(said: Any, codes: set[str]) -> bool:  # Any: mypy's ErrorInfo
+    """True for an error with one of these codes."""
+    return said.code is not None and said.code.code in codes
 
 
 ABOUT_TYPES = {f"tflow-{rule}" for rule in ("flow", "placement", "sync", "columns", "policy", "literal")}

@@ -29,6 +29,8 @@ class Site:
     required: Type
     sync: bool
     """Whether the stream is synchronous."""
+    keep: set[tuple[int, int, str]]
+    """What mypy says of the operator by itself, which is another matter."""
     actor: Type | None = None
     """The class of the actor that it runs in; None on the driver."""
 
@@ -45,4 +47,4 @@ class Site:
 
     def report(self, code: str, sentence: str) -> None:
         """Say what is wrong here."""
-        report(self.api, code, sentence, self.where)
+        report(self.api, code, sentence, self.where, keep=self.keep)

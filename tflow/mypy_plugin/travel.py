@@ -97,11 +97,7 @@ def parts_of(api: Checker, sent: Expression, scopes: tree.Scopes) -> Iterator[Pa
         if isinstance(made, (LambdaExpr, CallExpr)):
             yield from ((name, t, sent) for name, t, _ in parts_of(api, made, tree.Scopes()))
     elif isinstance(sent, CallExpr):
-        names = parameter_names(api, sent)
-        for given, name in zip(sent.args, names, strict=True):
-            yield name, api.lookup_type_or_none(given), given
-            if isinstance(given, (LambdaExpr, CallExpr)) or (isinstance(given, NameExpr) and isinstance(given.node, FuncDef)):
-                yield from parts_of(api, given, scopes)
+        yield from given_to(api, sent, scopes)
     elif isinstance(sent, MemberExpr):  # a method goes with its object
         if shapes.is_function(api.lookup_type_or_none(sent)):
             yield from ((name, t, sent) for name, t in fields_of(source(sent.expr), api.lookup_type_or_none(sent.expr)))
@@ -109,6 +105,26 @@ def parts_of(api: Checker, sent: Expression, scopes: tree.Scopes) -> Iterator[Pa
         for item in tree.children(sent):
             if isinstance(item, Expression):
                 yield "an item", api.lookup_type_or_none(item), item
+
+
+def given_to(api: Checker, call: CallExpr, scopes: tree.Scopes) -> Iterator[Part]:
+    """What an operator is made of, or a function with some of its arguments. Other calls give something new."""
+    made = shapes.made_by(api.lookup_type_or_none(call.callee))
+    if not isinstance(made, Instance) or says_itself(made):
+        return
+    kept = made.type.fullname == "functools.partial" or "dataclass" in made.type.metadata
+    for given, name in zip(call.args, parameter_names(api, call), strict=True):
+        t = api.lookup_type_or_none(given)
+        if kept or cannot_travel(t) not in ("a generator", "a live iterator"):  # which others may have read
+            yield name, t, given
+        if isinstance(given, LambdaExpr) or (isinstance(given, NameExpr) and isinstance(given.node, FuncDef)):
+            yield from parts_of(api, given, scopes)
+
+
+def says_itself(t: Instance) -> bool:
+    """True for a class that says how its objects are sent."""
+    methods = ("__reduce__", "__reduce_ex__", "__getstate__")
+    return any(info.names.get(method) for info in t.type.mro[:-1] for method in methods)
 
 
 def used_by(fn: FuncItem) -> Iterator[Part]:
@@ -124,13 +140,14 @@ def fields_of(name: str, t: Type | None) -> Iterator[tuple[str, Type | None]]:
     found = get_proper_type(t) if t is not None else None
     if not isinstance(found, Instance) or found.type.module_name.split(".")[0] in KNOWN:
         return
+    if says_itself(found):
+        return
     for info in found.type.mro[:-1]:
-        if any(info.names.get(method) for method in ("__reduce__", "__reduce_ex__", "__getstate__")):
-            return
-    for info in found.type.mro[:-1]:
+        of_class = "dataclass" not in info.metadata
         for field, symbol in info.names.items():
-            if isinstance(symbol.node, Var) and not symbol.node.is_classvar:
-                yield f"{name}.{field}", symbol.node.type
+            var = symbol.node
+            if isinstance(var, Var) and not var.is_classvar and not (of_class and var.is_initialized_in_class):
+                yield f"{name}.{field}", var.type
 
 
 def parameter_names(api: Checker, call: CallExpr) -> list[str]:
@@ -147,4 +164,7 @@ def cannot_travel(t: Type | None) -> str:
     names = [base.fullname for base in found.type.mro]
     if any(name in CAN for name in names):
         return ""
-    return next((KINDS[name] for name in KINDS if name in names), "")
+    kind = next((KINDS[name] for name in KINDS if name in names), "")
+    if kind == "a live iterator" and found.type.module_name.split(".")[0] not in ("typing", "builtins", "collections", "_csv"):
+        return ""  # an iterator of the user's own, which may well be sent
+    return kind

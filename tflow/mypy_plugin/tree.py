@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from mypy import nodes
+from mypy import nodes, patterns
 from mypy.nodes import Expression, FuncDef, FuncItem, LambdaExpr, MypyFile, NameExpr, Node, Var
 
 CHILDREN: dict[type[Node], tuple[str, ...]] = {
@@ -26,10 +26,18 @@ CHILDREN: dict[type[Node], tuple[str, ...]] = {
     nodes.RaiseStmt: ("expr", "from_expr"),
     nodes.TryStmt: ("body", "types", "handlers", "else_body", "finally_body"),
     nodes.WithStmt: ("expr", "target", "body"),
-    nodes.MatchStmt: ("subject", "guards", "bodies"),
-    nodes.FuncDef: ("body",),
-    nodes.LambdaExpr: ("body",),
-    nodes.Decorator: ("func",),
+    nodes.MatchStmt: ("subject", "patterns", "guards", "bodies"),
+    patterns.AsPattern: ("pattern", "name"),
+    patterns.OrPattern: ("patterns",),
+    patterns.ClassPattern: ("class_ref", "positionals", "keyword_values"),
+    patterns.SequencePattern: ("patterns",),
+    patterns.MappingPattern: ("keys", "values", "rest"),
+    patterns.StarredPattern: ("capture",),
+    patterns.ValuePattern: ("expr",),
+    nodes.Argument: ("initializer",),
+    nodes.FuncDef: ("arguments", "body"),
+    nodes.LambdaExpr: ("arguments", "body"),
+    nodes.Decorator: ("decorators", "func"),
     nodes.OverloadedFuncDef: ("items", "impl"),
     nodes.ClassDef: ("defs",),
     nodes.CallExpr: ("callee", "args"),
@@ -134,10 +142,15 @@ def _assigned(fn: FuncItem) -> Iterator[NameExpr]:
             targets = list(node.indices)
         elif isinstance(node, nodes.AssignmentExpr):
             targets = [node.target]
+        elif isinstance(node, nodes.MatchStmt):
+            targets = list(node.patterns)
         for target in targets:
             for name in walk(target):
                 if isinstance(name, NameExpr):
                     yield name
+
+
+CHANGES = {"update", "setdefault", "pop", "popitem", "clear", "append", "extend", "insert", "remove", "add", "discard"}
 
 
 class Definitions:
@@ -147,6 +160,10 @@ class Definitions:
         self.set: dict[Var, list[tuple[Expression | None, int]]] = {}
         """How often each is set, and to what; with its place if it is one of several."""
         self.nodes = own(scope if isinstance(scope, MypyFile) else scope.body)
+        self.changed: set[Var] = set()
+        """Variables whose value is changed in place."""
+        for argument in () if isinstance(scope, MypyFile) else scope.arguments:
+            self.set[argument.variable] = [(None, -1)]
         for node in self.nodes:
             if isinstance(node, nodes.AssignmentStmt):
                 for lvalue in node.lvalues:
@@ -160,6 +177,12 @@ class Definitions:
             elif isinstance(node, nodes.WithStmt):
                 for target in node.target:
                     self.add(target, None)
+            elif isinstance(node, nodes.CallExpr) and isinstance(node.callee, nodes.MemberExpr) and node.callee.name in CHANGES:
+                self.change(node.callee.expr)
+
+    def change(self, expr: Expression) -> None:
+        if isinstance(expr, NameExpr) and isinstance(expr.node, Var):
+            self.changed.add(expr.node)
 
     def add(self, target: Expression | None, made: Expression | None, place: int = -1) -> None:
         if isinstance(target, NameExpr) and isinstance(target.node, Var):
@@ -169,6 +192,8 @@ class Definitions:
                 self.add(item, made, index)
         elif isinstance(target, nodes.StarExpr):
             self.add(target.expr, None)
+        elif isinstance(target, nodes.IndexExpr):
+            self.change(target.base)
 
     def of(self, variable: Var) -> Expression | None:
         """What a variable is set to."""
@@ -198,6 +223,10 @@ class Scopes:
     def definition(self, variable: Var) -> Expression | None:
         """What a variable is set to, if that happens only once."""
         return next((found for each in self if (found := each.of(variable)) is not None), None)
+
+    def is_changed(self, variable: Var) -> bool:
+        """True if the value of a variable is changed in place somewhere."""
+        return any(variable in each.changed for each in self)
 
     def branch(self, variable: Var) -> tuple[nodes.CallExpr, int] | None:
         """The split that a variable is a branch of, and which."""

@@ -14,7 +14,7 @@ CODE = "tflow-unused"
 def check(api: Checker, uses: Uses, *, parameters: bool) -> None:
     """Report what a body makes and does not consume; of its parameters only if it is marked."""
     for edge in uses.edges:
-        if edge.consumed or edge.released or edge.where is None or edge.parts or edge.name.startswith("_"):
+        if edge.consumed or edge.released or not edge.owed or edge.where is None or edge.parts or edge.name.startswith("_"):
             continue
         if edge.parameter and not parameters:
             continue

@@ -13,6 +13,7 @@ from typing import Any
 
 from mypy import nodes
 from mypy.nodes import CallExpr, Expression, FuncDef, FuncItem, NameExpr, Statement, Var
+from mypy.types import UninhabitedType, get_proper_type
 
 from tflow.mypy_plugin import shapes, tree
 from tflow.mypy_plugin.edges import Edge, State, Use
@@ -33,7 +34,8 @@ class Uses(Values):
     def function(self, fn: FuncItem) -> None:
         """A function, with the streams that it is given."""
         state = State()
-        for argument in fn.arguments:
+        own = 1 if isinstance(fn, FuncDef) and fn.info and not fn.is_static else 0
+        for argument in fn.arguments[own:]:
             variable = argument.variable
             if not argument.kind.is_star() and shapes.stream(variable.type) is not None:
                 self.bind(variable, Edge(f'"{variable.name}"', argument, variable.name, parameter=True), state)
@@ -74,12 +76,13 @@ class Uses(Values):
         for target in node.lvalues:
             self.set(target, made, value, state)
 
-    def expression(self, node: nodes.ExpressionStmt, state: State) -> None:
+    def expression(self, node: nodes.ExpressionStmt, state: State) -> bool:
         value = self.value(node.expr, state)
         if isinstance(node.expr, CallExpr) and value is not None and value.where is None and not value.parts:
             self.discarded.append((node.expr, value.label))
-        elif tree.is_split(node.expr) and isinstance(node.expr, CallExpr):
+        elif self.is_split(node.expr) and isinstance(node.expr, CallExpr):
             self.discarded.append((node.expr, self.labels.call(node.expr)))
+        return not isinstance(get_proper_type(self.type_of(node.expr)), UninhabitedType)  # such as sys.exit()
 
     def returned(self, node: nodes.ReturnStmt, state: State) -> bool:
         self.consume(self.value(node.expr, state), "return", node.expr, state)
@@ -125,7 +128,10 @@ class Uses(Values):
         return self.meet(state, [self.path(body, state) for body in (*node.body, node.else_body or nodes.Block([]))])
 
     def match(self, node: nodes.MatchStmt, state: State) -> bool:
-        self.value(node.subject, state)
+        subject = self.value(node.subject, state)
+        for name in [each for pattern in node.patterns for each in tree.walk(pattern)]:
+            if isinstance(name, NameExpr) and isinstance(name.node, Var) and subject is not None:
+                state.names[name.node] = subject
         return self.meet(state, [state.copy(), *(self.path(body, state) for body in node.bodies)])
 
     def try_(self, node: nodes.TryStmt, state: State) -> bool:
@@ -139,14 +145,18 @@ class Uses(Values):
         return self.block(node.finally_body, state) and through
 
     def loop(self, node: nodes.ForStmt | nodes.WhileStmt, state: State) -> None:
-        value = self.value(node.expr, state)
+        value = self.value(node.expr, state) if isinstance(node, nodes.ForStmt) else None
+        if value is not None:
+            self.run(value, state)  # to go through a plan is to run it
         after: list[State | None] = [state.copy()]
         turn: State | None = state.copy()
         for _ in range(2):
             if turn is None:
                 break
             if isinstance(node, nodes.ForStmt):
-                self.set(node.index, node.index, value, turn)
+                self.set(node.index, node.index, None, turn)
+            else:
+                self.value(node.expr, turn)
             self.jumps.append(([], []))
             through = self.block(node.body, turn)
             again, out = self.jumps.pop()

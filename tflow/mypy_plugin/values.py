@@ -106,13 +106,22 @@ class Values(Names):
     def call(self, call: CallExpr, state: State) -> Edge | None:
         """What a call makes of the streams that it is given."""
         if call.analyzed is not None:  # cast, assert_type and their like
-            return self.value(getattr(call.analyzed, "expr", None), state)
+            value = self.value(getattr(call.analyzed, "expr", None), state)
+            if isinstance(call.analyzed, nodes.CastExpr) or value is None:
+                return value
+            self.run(value, state)  # assert_type and reveal_type only look
+            return None
         receiver, given = self.given(call, state)
         if receiver is not None and isinstance(call.callee, MemberExpr) and call.callee.name in RUNS:
             self.run(receiver, state)
             return None
         label = self.labels.call(call)
         sources: Sources = frozenset()
+        if receiver is None and not stores(call.callee) and not shapes.mentions_stream(self.type_of(call)):
+            for edge, _ in given:  # who returns no stream may have looked at it, run it or stored it
+                self.run(edge, state)
+                edge.mark(released=True)
+            return None
         for edge, where in given:
             use = Use(label, where if isinstance(where, NameExpr) else call)
             mine = edge.sources | {(edge, use)}
@@ -163,6 +172,13 @@ class Values(Names):
                 for actual in actuals:
                     how[actual] = min(filter(None, (how[actual], _taken_as(formal))), key=MILD.index)
         return [each or "consumes" for each in how]
+
+
+def stores(callee: Expression) -> bool:
+    """True for what keeps a stream for later, and for what is ours, whatever comes of it."""
+    if isinstance(callee, MemberExpr) and callee.name in ("append", "appendleft", "add", "insert", "put"):
+        return True
+    return isinstance(callee, RefExpr) and callee.fullname.startswith("tflow.")
 
 
 def _taken_as(formal: Type) -> str:

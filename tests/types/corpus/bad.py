@@ -63,7 +63,7 @@ def placement(shards: ParIter[Rollout], stream: Iter[Rollout, Sync]) -> None:
     stream.call(learner, ComputeGradients())  # ERR works beside a Worker, not a Learner PLUGIN placement
     stream.hand_off(learner, ComputeGradients())  # ERR works beside a Worker, not a Learner PLUGIN placement
     stream.hand_off(learner, OnPolicyStep())  # ERR runs on the driver PLUGIN placement
-    stream.call(workers, LearnerStep())  # ERR needs a single actor PLUGIN placement
+    stream.call(workers, LearnerStep())  # ERR needs a single actor
 
 
 def synchrony(shards: ParIter[Rollout], sync: Iter[Rollout, Sync]) -> None:
