@@ -109,7 +109,8 @@ class Values(Names):
             value = self.value(getattr(call.analyzed, "expr", None), state)
             if isinstance(call.analyzed, nodes.CastExpr) or value is None:
                 return value
-            self.run(value, state)  # assert_type and reveal_type only look
+            if value.where is None and not value.parts:
+                self.run(value, state)  # assert_type and reveal_type only look: what has no name is gone
             return None
         receiver, given = self.given(call, state)
         if receiver is not None and isinstance(call.callee, MemberExpr) and call.callee.name in RUNS:
