@@ -181,19 +181,19 @@ EVERYTHING = Report(
 
 @pytest.mark.parametrize("report", [Report(files=3), EVERYTHING])
 def test_sarif_is_as_the_schema_says(report: Report) -> None:
-    made = json.loads(as_sarif(report, Path("/work")))
+    made = json.loads(as_sarif(report, Path("/project")))
     validate(made, SCHEMA)
 
 
 def test_the_schema_would_notice() -> None:
-    made = json.loads(as_sarif(EVERYTHING, Path("/work")))
+    made = json.loads(as_sarif(EVERYTHING, Path("/project")))
     made["runs"][0]["results"][0]["locations"][0]["physicalLocation"]["region"]["startLine"] = 0
     with pytest.raises(jsonschema.ValidationError):
         validate(made, SCHEMA)
 
 
 def test_sarif_says_where_and_which_rule() -> None:
-    (run,) = json.loads(as_sarif(EVERYTHING, Path("/work/project")))["runs"]
+    (run,) = json.loads(as_sarif(EVERYTHING, Path("/some/project")))["runs"]
     rules = run["tool"]["driver"]["rules"]
     linear, other, outside, _ = run["results"]
     assert rules[linear["ruleIndex"]]["id"] == "tflow-linear"
@@ -206,7 +206,7 @@ def test_sarif_says_where_and_which_rule() -> None:
     }
     assert rules[other["ruleIndex"]] == {"id": "assignment"}
     assert place(other)["artifactLocation"] == {"uri": "a%20folder/%C3%A4%23%3F.py", "uriBaseId": "%SRCROOT%"}
-    assert place(outside)["artifactLocation"] == {"uri": "file:///work/outside.py"}
+    assert place(outside)["artifactLocation"] == {"uri": "file:///some/outside.py"}
     (invocation,) = run["invocations"]
     assert (invocation["executionSuccessful"], invocation["exitCode"]) == (False, 2)
     assert invocation["toolExecutionNotifications"][0]["message"]["text"] == "Never closed"
@@ -218,6 +218,6 @@ def place(result: dict[str, object]) -> dict[str, object]:
 
 
 def test_a_check_without_findings_is_a_success_in_sarif() -> None:
-    (run,) = json.loads(as_sarif(Report(files=3), Path("/work")))["runs"]
+    (run,) = json.loads(as_sarif(Report(files=3), Path("/project")))["runs"]
     assert run["invocations"] == [{"executionSuccessful": True, "exitCode": 0, "toolExecutionNotifications": []}]
     assert {rule["id"] for rule in run["tool"]["driver"]["rules"]} == set(pages())

@@ -77,8 +77,8 @@ class Names:
 
     def is_split(self, made: Expression) -> bool:
         """True for ``stream.split(...)``."""
-        if not isinstance(made, CallExpr) or not isinstance(made.callee, MemberExpr) or made.callee.name != "split":
-            return False
+        if not tree.is_split(made) or not isinstance(made, CallExpr) or not isinstance(made.callee, MemberExpr):
+            return False  # strings and paths can be split, too
         return shapes.stream(self.type_of(made.callee.expr)) is not None
 
     def bind(self, variable: Var, edge: Edge, state: State) -> None:

@@ -31,6 +31,7 @@ from tflow import (
     SendWeights,
     StoreToBuffer,
     Sync,
+    Stateless,
     TrainOneStep,
     TrainStats,
     Union,
@@ -309,3 +310,18 @@ def of_the_wrong_loss() -> Plan[Metrics]:
     stats = ParallelRollouts(workers).gather_sync().for_each(TrainOneStep(workers)).batch(2)
     pairs = stats.for_each(TrainOneStep(workers, loss=PPOLoss()))  # ERR statistics are no batch PLUGIN flow
     return ReportMetrics(pairs, workers)
+
+
+class Prefix(Stateless[int, str]):
+    def __init__(self, size: int, text: str) -> None:
+        self.size, self.text = size, text
+
+    def apply(self, item: int, /) -> str:
+        return self.text
+
+
+@flow
+def another_mistake(stream: Iter[int], size: int | None) -> Iter[str]:
+    if size is None:
+        return stream.map(str)
+    return stream.for_each(Prefix(size, 3))  # ERR the operator fits, its text does not

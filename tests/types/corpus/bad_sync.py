@@ -282,3 +282,9 @@ def not_marked() -> None:
     by = create_rollout_workers(env="x", losses={"A": PPOLoss(), "B": DQNLoss()}, policy_of=str.upper)
     stream = Select(ParallelRollouts(by).gather_async(), policy="A")
     print(ppo(stream, by))  # ERR the sub-flow is on-policy PLUGIN sync
+
+
+@flow
+def under_the_same_name(stream: Iter[world.Rollout]) -> Iter[world.TrainStats]:
+    stream = stream.filter(lambda rollout: rollout is not None)
+    return stream.for_each(world.OnPolicyStep())  # ERR declared without a barrier PLUGIN sync
