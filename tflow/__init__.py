@@ -10,6 +10,26 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from tflow.algos.a2c import A2C as A2C
+    from tflow.algos.a2c import a2c_plan as a2c_plan
+    from tflow.algos.a3c import A3C as A3C
+    from tflow.algos.a3c import a3c_plan as a3c_plan
+    from tflow.algos.algorithm import Algorithm as Algorithm
+    from tflow.algos.apex import ApeX as ApeX
+    from tflow.algos.apex import apex_plan as apex_plan
+    from tflow.algos.dqn import DQN as DQN
+    from tflow.algos.dqn import dqn_plan as dqn_plan
+    from tflow.algos.impala import IMPALA as IMPALA
+    from tflow.algos.impala import impala_plan as impala_plan
+    from tflow.algos.maml import MAML as MAML
+    from tflow.algos.maml import maml_plan as maml_plan
+    from tflow.algos.ppo import PPO as PPO
+    from tflow.algos.ppo import ppo_plan as ppo_plan
+    from tflow.algos.ppo_dqn import PPODQN as PPODQN
+    from tflow.algos.ppo_dqn import ppo_dqn_plan as ppo_dqn_plan
+    from tflow.algos.training import Stop as Stop
+    from tflow.algos.training import TrainingRun as TrainingRun
+    from tflow.algos.training import train as train
     from tflow.combinators.actors import Actor as Actor
     from tflow.combinators.actors import Actors as Actors
     from tflow.combinators.actors import Place as Place
@@ -53,6 +73,9 @@ if TYPE_CHECKING:
     from tflow.rl.batching import aggregate as aggregate
     from tflow.rl.env_spec import EnvSpec as EnvSpec
     from tflow.rl.episodes import Episodes as Episodes
+    from tflow.rl.evaluation import Evaluators as Evaluators
+    from tflow.rl.evaluation import ParallelEvaluations as ParallelEvaluations
+    from tflow.rl.evaluation import create_evaluation_workers as create_evaluation_workers
     from tflow.rl.exploration import ApexEpsilons as ApexEpsilons
     from tflow.rl.exploration import EpsilonGreedy as EpsilonGreedy
     from tflow.rl.exploration import GaussianNoise as GaussianNoise
@@ -63,10 +86,13 @@ if TYPE_CHECKING:
     from tflow.rl.gradients import Gradients as Gradients
     from tflow.rl.losses import A3CLoss as A3CLoss
     from tflow.rl.losses import DQNLoss as DQNLoss
+    from tflow.rl.losses import IMPALALoss as IMPALALoss
     from tflow.rl.losses import Loss as Loss
     from tflow.rl.losses import LossValue as LossValue
     from tflow.rl.losses import PPOLoss as PPOLoss
     from tflow.rl.losses import Replayed as Replayed
+    from tflow.rl.meta import AdaptToTask as AdaptToTask
+    from tflow.rl.meta import MAMLLoss as MAMLLoss
     from tflow.rl.metrics import Metrics as Metrics
     from tflow.rl.metrics import ReportMetrics as ReportMetrics
     from tflow.rl.models import LSTM as LSTM
@@ -82,10 +108,12 @@ if TYPE_CHECKING:
     from tflow.rl.policies import PolicySpec as PolicySpec
     from tflow.rl.policies import QSpec as QSpec
     from tflow.rl.policy import Policy as Policy
+    from tflow.rl.replay import ComputePriorities as ComputePriorities
     from tflow.rl.replay import MixInReplay as MixInReplay
     from tflow.rl.replay import MultiReplayActors as MultiReplayActors
     from tflow.rl.replay import ParallelReplay as ParallelReplay
     from tflow.rl.replay import ReplayActors as ReplayActors
+    from tflow.rl.replay import SendPriorities as SendPriorities
     from tflow.rl.replay import StoreToBuffer as StoreToBuffer
     from tflow.rl.replay import UpdatePriorities as UpdatePriorities
     from tflow.rl.replay import create_replay_actors as create_replay_actors
@@ -105,11 +133,9 @@ if TYPE_CHECKING:
     from tflow.rl.worker import RolloutWorker as RolloutWorker
     from tflow.rl.workers import AnyWorkers as AnyWorkers
     from tflow.rl.workers import MultiWorkers as MultiWorkers
-    from tflow.rl.workers import ParallelEvaluations as ParallelEvaluations
     from tflow.rl.workers import ParallelRollouts as ParallelRollouts
     from tflow.rl.workers import Select as Select
     from tflow.rl.workers import Workers as Workers
-    from tflow.rl.workers import create_evaluation_workers as create_evaluation_workers
     from tflow.rl.workers import create_learner as create_learner
     from tflow.rl.workers import create_rollout_workers as create_rollout_workers
     from tflow.runtime.executor import Run as Run
@@ -138,134 +164,38 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "LSTM",
-    "MLP",
-    "SGD",
-    "A3CLoss",
-    "Actor",
-    "ActorCriticSpec",
-    "ActorOp",
-    "Actors",
-    "Adam",
-    "AddColumns",
-    "AnyWorkers",
-    "ApexEpsilons",
-    "ApplyGradients",
-    "Async",
-    "AverageGradients",
-    "Batch",
-    "CheckpointError",
-    "ComputeAdvantages",
-    "ComputeGradients",
-    "ConcatBatches",
-    "ConcatRounds",
-    "Constant",
-    "DQNLoss",
-    "Deadlock",
-    "EnvError",
-    "EnvSpec",
-    "Episodes",
-    "EpsilonGreedy",
-    "Exponential",
-    "Frozen",
-    "GaussianNoise",
-    "Gradients",
-    "Handles",
-    "ImpalaCNN",
-    "Iter",
-    "LearnOnBatch",
-    "Ledger",
-    "Linear",
-    "Live",
-    "LiveOp",
-    "LocalRuntime",
-    "Loss",
-    "LossValue",
-    "Members",
-    "Metrics",
-    "MixInReplay",
-    "MultiBatch",
-    "MultiReplayActors",
-    "MultiWorkers",
-    "NatureCNN",
-    "NoHealthyShards",
-    "OUNoise",
-    "OnActor",
-    "Op",
-    "OperatorError",
-    "PPOLoss",
-    "ParIter",
-    "ParUnion",
-    "ParallelEvaluations",
-    "ParallelReplay",
-    "ParallelRollouts",
-    "ParameterNoise",
-    "Piecewise",
-    "Place",
-    "Plan",
-    "PlanError",
-    "Policy",
-    "PolicySpec",
-    "Provenance",
-    "QSpec",
-    "RMSprop",
-    "RayRuntime",
-    "Ref",
-    "RefOp",
-    "ReplayActors",
-    "Replayed",
-    "ReportMetrics",
-    "Resident",
-    "Rollout",
-    "RolloutWorker",
-    "Run",
-    "RunClosed",
-    "RunStats",
-    "Schedule",
-    "Select",
-    "SendWeights",
-    "Shard",
-    "ShardFailed",
-    "SmallCNN",
-    "Source",
-    "StandardizeFields",
-    "Stateful",
-    "StatefulActorOp",
-    "StatefulLiveOp",
-    "Stateless",
-    "StoreToBuffer",
-    "Sync",
-    "Tensors",
-    "TflowError",
-    "TimeBudget",
-    "TrainOneStep",
-    "TrainStats",
-    "Union",
-    "UpdatePriorities",
-    "UpdateTargetNetwork",
-    "UpdateWeights",
-    "Workers",
-    "aggregate",
-    "create_actor",
-    "create_actors",
-    "create_evaluation_workers",
-    "create_learner",
-    "create_replay_actors",
-    "create_resident",
-    "create_rollout_workers",
-    "flow",
-    "from_actors",
-    "from_items",
-    "from_iterable",
-    "from_range",
-    "par_from_items",
-    "par_from_iterables",
-    "par_from_range",
-    "plan",
-]
+    "A2C", "A3C", "DQN", "IMPALA", "LSTM", "MAML", "MLP", "PPO", "PPODQN", "SGD", "A3CLoss", "Actor", "ActorCriticSpec",
+    "ActorOp", "Actors", "Adam", "AdaptToTask", "AddColumns", "Algorithm", "AnyWorkers", "ApeX", "ApexEpsilons",
+    "ApplyGradients", "Async", "AverageGradients", "Batch", "CheckpointError", "ComputeAdvantages", "ComputeGradients",
+    "ComputePriorities", "ConcatBatches", "ConcatRounds", "Constant", "DQNLoss", "Deadlock", "EnvError", "EnvSpec",
+    "Episodes", "EpsilonGreedy", "Evaluators", "Exponential", "Frozen", "GaussianNoise", "Gradients", "Handles",
+    "IMPALALoss", "ImpalaCNN", "Iter", "LearnOnBatch", "Ledger", "Linear", "Live", "LiveOp", "LocalRuntime", "Loss",
+    "LossValue", "MAMLLoss", "Members", "Metrics", "MixInReplay", "MultiBatch", "MultiReplayActors", "MultiWorkers",
+    "NatureCNN", "NoHealthyShards", "OUNoise", "OnActor", "Op", "OperatorError", "PPOLoss", "ParIter", "ParUnion",
+    "ParallelEvaluations", "ParallelReplay", "ParallelRollouts", "ParameterNoise", "Piecewise", "Place", "Plan", "PlanError",
+    "Policy", "PolicySpec", "Provenance", "QSpec", "RMSprop", "RayRuntime", "Ref", "RefOp", "ReplayActors", "Replayed",
+    "ReportMetrics", "Resident", "Rollout", "RolloutWorker", "Run", "RunClosed", "RunStats", "Schedule", "Select",
+    "SendPriorities", "SendWeights", "Shard", "ShardFailed", "SmallCNN", "Source", "StandardizeFields", "Stateful",
+    "StatefulActorOp", "StatefulLiveOp", "Stateless", "Stop", "StoreToBuffer", "Sync", "Tensors", "TflowError", "TimeBudget",
+    "TrainOneStep", "TrainStats", "TrainingRun", "Union", "UpdatePriorities", "UpdateTargetNetwork", "UpdateWeights",
+    "Workers", "a2c_plan", "a3c_plan", "aggregate", "apex_plan", "create_actor", "create_actors",
+    "create_evaluation_workers", "create_learner", "create_replay_actors", "create_resident", "create_rollout_workers",
+    "dqn_plan", "flow", "from_actors", "from_items", "from_iterable", "from_range", "impala_plan", "maml_plan",
+    "par_from_items", "par_from_iterables", "par_from_range", "plan", "ppo_dqn_plan", "ppo_plan", "train",
+]  # fmt: skip
 
 # Where each public name lives; a test keeps this table, the list above and the imports the same.
 _HOMES = {
+    "tflow.algos.a2c": ("A2C", "a2c_plan"),
+    "tflow.algos.a3c": ("A3C", "a3c_plan"),
+    "tflow.algos.algorithm": ("Algorithm",),
+    "tflow.algos.apex": ("ApeX", "apex_plan"),
+    "tflow.algos.dqn": ("DQN", "dqn_plan"),
+    "tflow.algos.impala": ("IMPALA", "impala_plan"),
+    "tflow.algos.maml": ("MAML", "maml_plan"),
+    "tflow.algos.ppo": ("PPO", "ppo_plan"),
+    "tflow.algos.ppo_dqn": ("PPODQN", "ppo_dqn_plan"),
+    "tflow.algos.training": ("Stop", "TrainingRun", "train"),
     "tflow.combinators.actors": ("Actor", "Actors", "Place", "Resident", "create_actor", "create_actors", "create_resident"),
     "tflow.combinators.columns": ("AddColumns",),
     "tflow.combinators.create": (
@@ -286,27 +216,29 @@ _HOMES = {
     "tflow.rl.batching": ("ConcatBatches", "ConcatRounds", "StandardizeFields", "aggregate"),
     "tflow.rl.env_spec": ("EnvSpec",),
     "tflow.rl.episodes": ("Episodes",),
+    "tflow.rl.evaluation": ("Evaluators", "ParallelEvaluations", "create_evaluation_workers"),
     "tflow.rl.exploration": ("ApexEpsilons", "EpsilonGreedy", "GaussianNoise", "OUNoise", "ParameterNoise"),
     "tflow.rl.gradients": ("AverageGradients", "ComputeGradients", "Gradients"),
-    "tflow.rl.losses": ("A3CLoss", "DQNLoss", "Loss", "LossValue", "PPOLoss", "Replayed"),
+    "tflow.rl.losses": ("A3CLoss", "DQNLoss", "IMPALALoss", "Loss", "LossValue", "PPOLoss", "Replayed"),
+    "tflow.rl.meta": ("AdaptToTask", "MAMLLoss"),
     "tflow.rl.metrics": ("Metrics", "ReportMetrics"),
-    "tflow.rl.models": ("LSTM", "MLP", "ImpalaCNN", "Members", "NatureCNN", "SmallCNN"),
-    "tflow.rl.optimizers": ("SGD", "Adam", "RMSprop"),
+    "tflow.rl.models": ("ImpalaCNN", "LSTM", "MLP", "Members", "NatureCNN", "SmallCNN"),
+    "tflow.rl.optimizers": ("Adam", "RMSprop", "SGD"),
     "tflow.rl.policies": ("ActorCriticSpec", "PolicySpec", "QSpec"),
     "tflow.rl.policy": ("Policy",),
     "tflow.rl.replay": (
-        "MixInReplay", "MultiReplayActors", "ParallelReplay", "ReplayActors", "StoreToBuffer", "UpdatePriorities",
-        "create_replay_actors",
+        "ComputePriorities", "MixInReplay", "MultiReplayActors", "ParallelReplay", "ReplayActors", "SendPriorities",
+        "StoreToBuffer", "UpdatePriorities", "create_replay_actors",
     ),
     "tflow.rl.schedules": ("Constant", "Exponential", "Linear", "Piecewise", "Schedule"),
     "tflow.rl.tensors": ("Tensors",),
     "tflow.rl.training": (
-        "ApplyGradients", "LearnOnBatch", "SendWeights", "TrainOneStep", "TrainStats", "UpdateTargetNetwork", "UpdateWeights",
+        "ApplyGradients", "LearnOnBatch", "SendWeights", "TrainOneStep", "TrainStats", "UpdateTargetNetwork",
+        "UpdateWeights",
     ),
     "tflow.rl.worker": ("RolloutWorker",),
     "tflow.rl.workers": (
-        "AnyWorkers", "MultiWorkers", "ParallelEvaluations", "ParallelRollouts", "Select", "Workers",
-        "create_evaluation_workers", "create_learner", "create_rollout_workers",
+        "AnyWorkers", "MultiWorkers", "ParallelRollouts", "Select", "Workers", "create_learner", "create_rollout_workers",
     ),
     "tflow.runtime.executor": ("Run",),
     "tflow.runtime.ledger": ("Ledger",),

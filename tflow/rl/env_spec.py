@@ -196,7 +196,7 @@ class EnvSpec:
         if self._atari or "NoFrameskip-v" in self.env:
             require("ale_py", extra="atari", feature="Atari games")
         module, _, name = self.env.rpartition(":")
-        self._imported(module or "gymnasium")
+        self._imported(module or ("tflow.rl.sample_envs" if name.startswith("tflow/") else "gymnasium"))
         found = gymnasium.registry.get(name)
         if found is None:
             raise self._unknown(

@@ -66,8 +66,25 @@ class Envs(ABC):
     faults: Faults
 
     @abstractmethod
-    def reset(self, seed: int | None = None) -> tuple[Obs, Array | None]:
-        """Start all episodes, env i with ``seed + i``. Gives the first observations, and action masks if there are any."""
+    def reset(self, seed: int | None = None, *, task: object = None) -> tuple[Obs, Array | None]:
+        """Start all episodes, env i with ``seed + i``. Gives the first observations, and action masks if there are any.
+
+        A ``task`` goes to the envs as ``options={"task": task}``; they keep it until the next one."""
+
+    @property
+    @abstractmethod
+    def first(self) -> object:
+        """An env to ask for what only it knows."""
+
+    def sample_task(self, rng: np.random.Generator) -> object:
+        """One of the tasks that the env has, as its own ``sample_task(rng)`` draws it."""
+        own = getattr(self.first, "sample_task", None)
+        if own is None:
+            problem = (
+                "has no tasks. To adapt to tasks, an env needs sample_task(rng), and reset() that takes options={'task': ...}."
+            )
+            raise EnvError(problem, self.name)
+        return own(rng)
 
     @abstractmethod
     def step(self, actions: Array) -> Step:
@@ -176,9 +193,15 @@ class LoopEnvs(Envs):
         self._write_final = self._layout.writer(self._finals)
         self._masks: Array | None = None
         self._masks_known, self._turn = False, 0
+        self._options: dict[str, Any] = {}  # Any: tasks are whatever the env says
 
-    def reset(self, seed: int | None = None) -> tuple[Obs, Array | None]:
+    @property
+    def first(self) -> object:
+        return self._envs[0].unwrapped
+
+    def reset(self, seed: int | None = None, *, task: object = None) -> tuple[Obs, Array | None]:
         self._seed, self._masks, self._masks_known, self._turn = seed, None, False, self._turn ^ 1
+        self._options = self._options if task is None else {"options": {"task": task}}
         for index in range(self.num):
             self._begin(index, None if seed is None else seed + index)
         self._mended(np.zeros(self.num, np.float32), [], [])
@@ -257,7 +280,7 @@ class LoopEnvs(Envs):
         """Start an episode of one env: the first observation and the mask go to its row."""
         while True:
             try:
-                obs, info = self._envs[index].reset(seed=seed)
+                obs, info = self._envs[index].reset(seed=seed, **self._options)
                 self._check_spaces(index)
                 self._writers[self._turn](index, obs)
                 self._note_mask(index, info)

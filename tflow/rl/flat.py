@@ -20,6 +20,7 @@ class FlatWeights:
 
     def __init__(self, module: nn.Module) -> None:
         parameters = list(module.parameters())
+        self.shapes = {name: part.shape for name, part in module.named_parameters()}
         lasting = module.state_dict().keys()  # what is not saved is not sent either
         buffers = [part for name, part in module.named_buffers() if name in lasting and part.is_floating_point()]
         kinds = {(part.dtype, part.device) for part in parameters + buffers}
@@ -58,6 +59,11 @@ class FlatWeights:
             raise ValueError(f"The policy has {len(self.values)} weights, got {weights.shape}.")
         with torch.no_grad():
             self.values.copy_(tensor(weights))
+
+    def named(self, weights: Tensor) -> dict[str, Tensor]:
+        """Flat weights from elsewhere as the parameters of the module, for ``torch.func.functional_call``."""
+        parts = torch.split(weights, [shape.numel() for shape in self.shapes.values()])
+        return {name: part.view(shape) for (name, shape), part in zip(self.shapes.items(), parts, strict=True)}
 
     def gradients_of(self, loss: Tensor) -> Tensor:
         """The flat gradient of a scalar. It is the module's own memory: the next call overwrites it."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -42,6 +42,15 @@ class Outcome:
     stats: Mapping[str, float] = field(default_factory=dict)
     errors: Array | None = None
     """How wrong each row was, in the order of the batch; only if the loss says so and each row was used once."""
+
+
+class Judged(NamedTuple):
+    """What a policy was wrong about."""
+
+    errors: Array
+    """One number per row."""
+    goals: Array | None
+    """What the loss compared it with."""
 
 
 class Learner:
@@ -162,47 +171,59 @@ class Learner:
     def _train(
         self, batch: AnyBatch, chosen: AnyLoss, epochs: int, minibatch: int | None, max_norm: float | None, steps: int
     ) -> Outcome:
-        tensors = self._tensors(chosen.prepare(batch.untyped()))
+        pieces = chosen.in_order and minibatch is not None and minibatch < len(batch)
+        tensors = self._tensors(chosen.prepare(batch.untyped()), pieces=pieces)
         units = len(tensors) // max(tensors.length, 1)
         rows_each = max(1.0, len(batch) / units)  # padding is no row
         size = units if minibatch is None else max(1, int(minibatch / rows_each))
         totals: dict[str, torch.Tensor] = {}
         errors: torch.Tensor | None = None
         made = skipped = 0
-        for _ in range(epochs):
-            order = None if size >= units else torch.from_numpy(self.rng.permutation(units)).to(self.policy.device)
-            for start in range(0, units, size):
-                part = tensors if order is None else tensors.take(order[start : start + size])
-                value = chosen.compute(self.policy, part, target=self.target, steps=steps)
-                self.policy.flat.gradients_of(value.total)
-                if self._step(max_norm, steps):
-                    made += 1
-                else:
-                    skipped += 1
-                for name, stat in (("loss", value.total), *value.stats.items()):
-                    totals[name] = totals.get(name, torch.zeros_like(stat)) + stat.detach()
-                errors = value.errors
+        for part in self._minibatches(tensors, units, size, epochs):
+            value = chosen.compute(self.policy, part, target=self.target, steps=steps)
+            if value.enough:
+                break
+            self.policy.flat.gradients_of(value.total)
+            if self._step(max_norm, steps):
+                made += 1
+            else:
+                skipped += 1
+            for name, stat in (("loss", value.total), *value.stats.items()):
+                totals[name] = totals.get(name, torch.zeros_like(stat)) + stat.detach()
+            errors = value.errors
         self.trained += len(batch)
         stats = {name: float(total) / (made + skipped) for name, total in totals.items()}
         whole = errors is not None and epochs == 1 and size >= units
         found = errors.detach().cpu().numpy() if whole and errors is not None else None
         return Outcome(len(batch), made, skipped, stats, found)
 
-    def errors(self, batch: AnyBatch, *, loss: AnyLoss | None = None) -> Array:
-        """How wrong the policy is about each row, without learning from it."""
+    def _minibatches(self, tensors: Tensors, units: int, size: int, epochs: int) -> Iterator[Tensors]:
+        """Those of all epochs, each epoch in a new order."""
+        for _ in range(epochs):
+            if size >= units:
+                yield tensors
+                continue
+            order = torch.from_numpy(self.rng.permutation(units)).to(self.policy.device)
+            for start in range(0, units, size):
+                yield tensors.take(order[start : start + size])
+
+    def errors(self, batch: AnyBatch, *, loss: AnyLoss | None = None, own_target: bool = False) -> Judged:
+        """How wrong the policy is about each row, without learning from it; ``own_target`` compares it with itself."""
         chosen = loss or self.loss
+        tensors = self._tensors(chosen.prepare(batch.untyped()))
         with torch.no_grad():
-            value = chosen.compute(self.policy, self._tensors(chosen.prepare(batch.untyped())), target=self.target, steps=0)
+            value = chosen.compute(self.policy, tensors, target=self.policy if own_target else self.target, steps=0)
         if value.errors is None:
             raise TflowError(f"{type(chosen).__name__} does not say how wrong each row is, so there are no priorities to update.")
-        return np.asarray(value.errors.cpu().numpy())
+        return Judged(value.errors.cpu().numpy(), None if value.goals is None else value.goals.cpu().numpy())
 
-    def _tensors(self, batch: Batch[str]) -> Tensors:
-        if not self.policy.recurrent:
+    def _tensors(self, batch: Batch[str], *, pieces: bool = False) -> Tensors:
+        """A batch for the loss: as sequences, if there is a memory or whole pieces must stay together."""
+        if not self.policy.recurrent and not pieces:
             return Tensors.of(batch, self.policy.device)
         if "mask" not in batch:
             longest = int((batch.ends - batch.starts).max()) + 1
-            batch = batch.sequences(min(self.policy.sequence_length, longest))
+            batch = batch.sequences(min(self.policy.sequence_length, longest) if self.policy.recurrent else longest)
         return Tensors.of(batch, self.policy.device, length=int(batch.ends[0]) + 1)
 
     # ------------------------------------------------------------------- state

@@ -43,6 +43,10 @@ class LossValue(NamedTuple):
     """Numbers to report."""
     errors: Tensor | None = None
     """How wrong each row was, for priorities."""
+    goals: Tensor | None = None
+    """What the errors are measured against, without a gradient: handed on in the batch, it is computed once."""
+    enough: bool = False
+    """The policy has moved as far as this batch can carry it: no more updates on it."""
 
 
 class Loss(ABC, Generic[Reads, Requires]):
@@ -50,6 +54,10 @@ class Loss(ABC, Generic[Reads, Requires]):
 
     has_target: ClassVar[bool] = False
     """It compares with an older copy of the policy, which ``UpdateTargetNetwork`` renews."""
+    adapts: ClassVar[bool] = False
+    """Workers go from task to task, and ``AdaptToTask`` follows them."""
+    in_order: ClassVar[bool] = False
+    """It looks at rows that follow each other, so minibatches are made of whole pieces."""
 
     @abstractmethod
     def policy(self) -> PolicySpec:
@@ -128,12 +136,18 @@ class PPOLoss(Loss[PPOReads, Sync]):
     entropy_coef: float | Schedule = 0.0
     normalize: bool = True
     """Standardise the advantages of each minibatch."""
+    kl_coef: float | Schedule = 0.0
+    """How much the divergence from the policy that acted is penalised."""
+    max_kl: float | None = None
+    """A minibatch on which the policy has diverged further than this ends the training on its batch; None goes on."""
     spec: ActorCriticSpec = field(default=ActorCriticSpec())
 
     def __post_init__(self) -> None:
         check.positive("PPOLoss", "clip", schedule_of(self.clip, where="PPOLoss: clip").at(0))
-        if self.value_clip is not None:
-            check.positive("PPOLoss", "value_clip", self.value_clip)
+        check.at_least_zero("PPOLoss", "kl_coef", schedule_of(self.kl_coef, where="PPOLoss: kl_coef").at(0))
+        for name, limit in (("value_clip", self.value_clip), ("max_kl", self.max_kl)):
+            if limit is not None:
+                check.positive("PPOLoss", name, limit)
 
     def policy(self) -> PolicySpec:
         return self.spec
@@ -154,11 +168,58 @@ class PPOLoss(Loss[PPOReads, Sync]):
             near = batch["values"] + (found.values - batch["values"]).clamp(-self.value_clip, self.value_clip)
             misses = torch.maximum(misses, (near - batch["returns"]).square())
         miss, entropy = batch.mean(misses), batch.mean(found.entropy)
+        kl = batch.mean(ratio - 1 - shift)  # an unbiased estimate that is never negative, and so is its gradient's
         total = -gain + self.value_coef * miss - schedule_of(self.entropy_coef).at(steps) * entropy
-        with torch.no_grad():
-            clipped = batch.mean(((ratio - 1).abs() > clip).float())
-            kl = batch.mean(ratio - 1 - shift)
-        return LossValue(total, {"policy_loss": -gain, "value_loss": miss, "entropy": entropy, "kl": kl, "clipped": clipped})
+        penalty = schedule_of(self.kl_coef).at(steps)
+        if penalty:
+            total = total + penalty * kl
+        clipped = batch.mean(((ratio.detach() - 1).abs() > clip).float())
+        stats = {"policy_loss": -gain, "value_loss": miss, "entropy": entropy, "kl": kl.detach(), "clipped": clipped}
+        return LossValue(total, stats, enough=self.max_kl is not None and float(kl) > self.max_kl)
+
+
+IMPALAReads: TypeAlias = Batch[Literal["obs", "actions", "logp", "rewards", "terminated"]]
+
+
+@dataclass(frozen=True)
+class IMPALALoss(Loss[IMPALAReads, Async]):
+    """Actor-critic whose learner is ahead of the policy that acted, corrected by V-trace (arXiv 1802.01561).
+
+    Ratios of probabilities are clipped at ``clip_rho`` in the targets of the values and at ``clip_pg_rho`` in the policy
+    gradient; ``clip_c`` says how far corrections reach back.
+    """
+
+    in_order: ClassVar[bool] = True
+    gamma: float = 0.99
+    lam: float = 1.0
+    clip_rho: float = 1.0
+    clip_c: float = 1.0
+    clip_pg_rho: float = 1.0
+    value_coef: float = 0.5
+    entropy_coef: float | Schedule = 0.01
+    spec: ActorCriticSpec = field(default=ActorCriticSpec())
+
+    def __post_init__(self) -> None:
+        check.share("IMPALALoss", "gamma", self.gamma)
+        check.share("IMPALALoss", "lam", self.lam)
+        for name, clip in (("clip_rho", self.clip_rho), ("clip_c", self.clip_c), ("clip_pg_rho", self.clip_pg_rho)):
+            check.positive("IMPALALoss", name, clip)
+
+    def policy(self) -> PolicySpec:
+        return self.spec
+
+    def compute(self, policy: Policy, batch: Tensors, /, *, target: Policy | None, steps: int) -> LossValue:
+        from tflow.rl.off_policy import corrected
+
+        found = actor_critic(self, policy).evaluate(batch)
+        clips = {"clip_rho": self.clip_rho, "clip_c": self.clip_c, "clip_pg_rho": self.clip_pg_rho}
+        goals = corrected(actor_critic(self, policy), batch, found, gamma=self.gamma, lam=self.lam, **clips)
+        gain = batch.mean(found.logp * goals.advantages)
+        miss = batch.mean((found.values - goals.values).square())
+        entropy = batch.mean(found.entropy)
+        total = -gain + self.value_coef * miss - schedule_of(self.entropy_coef).at(steps) * entropy
+        stats = {"policy_loss": -gain, "value_loss": miss, "entropy": entropy, "rho": batch.mean(goals.rhos)}
+        return LossValue(total, stats)
 
 
 @dataclass(frozen=True)
@@ -180,15 +241,24 @@ class DQNLoss(Loss[Replayed, Async]):
 
         from tflow.rl import q_learning
 
-        own, older = q_policy(self, policy), q_policy(self, target)
+        own = q_policy(self, policy)
         own.fresh_noise()
-        older.fresh_noise()
-        with torch.no_grad():
-            following = older.outputs(batch, "next_obs")
-            judged = own.outputs(batch, "next_obs") if self.double else following
-            best = own.net.q_values(judged).argmax(dim=1)
-        errors, taken = q_learning.errors(own, batch, following, best, huber=self.huber)
+        goals = batch["goals"] if "goals" in batch else self.goals(own, q_policy(self, target), batch)
+        errors, taken = q_learning.errors(own, batch, goals, huber=self.huber)
         weights = batch["weights"] if "weights" in batch else torch.ones_like(batch["rewards"])
         total = batch.mean(weights * errors.loss)
         stats = {"q": batch.mean(taken), "td_error": batch.mean(errors.td.abs())}
-        return LossValue(total, stats, errors.td.abs())
+        return LossValue(total, stats, errors.td.abs(), goals)
+
+    def goals(self, policy: QPolicy, target: QPolicy, batch: Tensors) -> Tensor:
+        """What the values of the actions taken should have been: reward and value of the next state, by the target network."""
+        import torch
+
+        from tflow.rl import q_learning
+
+        target.fresh_noise()
+        with torch.no_grad():
+            following = target.outputs(batch, "next_obs")
+            judged = policy.outputs(batch, "next_obs") if self.double else following
+            best = policy.net.q_values(judged).argmax(dim=1)
+            return q_learning.goals(policy, batch, following, best)

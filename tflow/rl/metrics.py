@@ -17,15 +17,16 @@ from tflow.combinators.runnable import Plan
 from tflow.combinators.stream import Iter
 from tflow.live import Live, Progress
 from tflow.rl.batch import Batch, MultiBatch, Sampled
-from tflow.rl.episodes import Episodes
+from tflow.rl.episodes import NONE, Episodes
 from tflow.rl.training import TrainStats
 from tflow.rl.workers import AnyWorkers
 from tflow.types import Frozen, StatefulLiveOp
 
 if TYPE_CHECKING:
     from tflow.runtime.ledger import Ledger
+    from tflow.runtime.stats import Staleness
 
-Reported: TypeAlias = TrainStats | Batch[Sampled] | MultiBatch[Sampled, Any]  # Any: whatever the names of the policies
+Reported: TypeAlias = TrainStats | Episodes | Batch[Sampled] | MultiBatch[Sampled, Any]  # Any: whatever the names of the policies
 """What a report counts."""
 REFRESH_S = 1.0
 """How often speeds, times and the ledger are looked at: reporting itself is to cost nothing."""
@@ -85,6 +86,8 @@ class Speed(Frozen):
     trained_per_s: float = 0.0
     operators: Mapping[str, float] = field(default_factory=dict)
     """Seconds that each operator was busy, all shards together."""
+    staleness: Mapping[str, Staleness] = field(default_factory=dict)
+    """Per policy: how many updates were made while rollouts were on their way to the driver."""
     ledger: Ledger | None = None
 
 
@@ -97,6 +100,8 @@ class Metrics(Frozen):
     episodes: Episodes
     training: Training
     speed: Speed
+    evaluation: Episodes = NONE
+    """The latest evaluation, if the plan makes any."""
 
     @property
     def mean_return(self) -> float:
@@ -127,6 +132,11 @@ class Metrics(Frozen):
         }
         for policy, episodes in self.episodes.policies.items():
             found |= {f"{policy}/return": episodes.mean_return, f"{policy}/length": episodes.mean_length}
+        if self.evaluation.count:
+            found |= {"evaluation/return": self.evaluation.mean_return, "evaluation/length": self.evaluation.mean_length}
+        for policy, staleness in self.speed.staleness.items():
+            prefix = "" if policy == "default" else f"{policy}/"
+            found |= {f"{prefix}staleness": staleness.mean, f"{prefix}worst_staleness": staleness.worst}
         found |= {f"learner/{name}": value for name, value in self.training.latest.items()}
         return found | {f"busy/{name}": seconds for name, seconds in self.speed.operators.items()}
 
@@ -136,6 +146,7 @@ class Watch:
     """What the reporter remembers."""
 
     training: Training = field(default_factory=Training)
+    evaluation: Episodes = NONE
     speed: Speed = field(default_factory=Speed)
     began: float = -1.0
     looked: float = 0.0
@@ -151,10 +162,14 @@ class Watch:
             return self
         steps, rows, past = progress.env_steps(workers), self.training.rows, now - self.looked
         busy: dict[str, float] = {}
+        staleness: dict[str, Staleness] = {}
         for each in progress.stats().operators:
             if each.busy_s:
                 busy[each.operator] = busy.get(each.operator, 0.0) + each.busy_s
-        speed = Speed(now - self.began, (steps - self.env_steps) / past, (rows - self.trained) / past, busy, progress.ledger())
+            for policy, found in each.staleness.items():
+                staleness[policy] = staleness[policy].merged(found) if policy in staleness else found
+        per_s = (steps - self.env_steps) / past, (rows - self.trained) / past
+        speed = Speed(now - self.began, *per_s, busy, staleness, progress.ledger())
         return replace(self, speed=speed, looked=now, env_steps=steps, trained=rows)
 
 
@@ -172,6 +187,8 @@ class Report(StatefulLiveOp[object, Metrics, Watch]):
         progress = live.progress
         if isinstance(item, TrainStats):
             state = replace(state, training=state.training.merged(Training.of(item)))
+        if isinstance(item, Episodes):
+            state = replace(state, evaluation=item)
         state = state.looking(progress, self.workers)
         episodes = progress.summary(self.workers)
         return state, Metrics(
@@ -179,6 +196,7 @@ class Report(StatefulLiveOp[object, Metrics, Watch]):
             episodes if isinstance(episodes, Episodes) else Episodes(),
             state.training,
             state.speed,
+            state.evaluation,
         )
 
 

@@ -30,7 +30,6 @@ import numpy as np
 from gymnasium import spaces
 
 from tflow.errors import EnvError
-from tflow.extras import require
 from tflow.rl.arrays import Array, Obs
 from tflow.rl.envs import MASK_FROM_THE_START, Faults, Infos, OnError
 from tflow.rl.spaces import ActionLayout, AnySpace, Layout, Mismatch
@@ -341,19 +340,16 @@ class MultiEnvs:
         return Mismatch(f"{self.agents[agent]}/{error.field}", error.problem, (copy,))
 
     def _made(self, index: int) -> Copy:
-        pettingzoo = require("pettingzoo", extra="multiagent", feature="Envs for several agents")
         try:
             env: Any = self._make()  # Any: PettingZoo has no types
         except Exception as error:
             self.faults.refuse(error, "make", index)
-        kinds: dict[Any, type[Copy]] = {pettingzoo.ParallelEnv: Parallel, pettingzoo.AECEnv: TurnBased}  # Any: no types
-        kind = next((copy for base, copy in kinds.items() if isinstance(env, base)), None)
-        if kind is None:
+        if not callable(getattr(env, "action_space", None)):  # it has one per agent
             raise EnvError(f"is made as a {type(env).__name__}, not an AECEnv or ParallelEnv of PettingZoo.", self.name, index)
         if not getattr(env, "possible_agents", None):
             problem = "does not say which agents there can be. Give it possible_agents: policies are made for these."
             raise EnvError(problem, self.name, index, "possible_agents")
-        copy = kind(env)
+        copy = TurnBased(env) if hasattr(env, "agent_iter") else Parallel(env)
         first = self._copies[0] if self._copies else copy
         if copy.ids != first.ids or copy.spaces != first.spaces:
             raise EnvError("has other agents or spaces than env 0. All copies need the same ones.", self.name, index)

@@ -184,7 +184,7 @@ class MultiWorker(RolloutWorker):
         self.seats: dict[str, Seats] = {}
         for name, group in self.envs.groups.items():
             policy = self.add_policy(name, group.observation_space, group.actions.own_space)
-            self.explorers[name] = self.explorer(policy, len(group.slots))
+            self.explorers[name] = self.explorer(name, policy, len(group.slots))
             self.seats[name] = Seats(name, policy, self.explorers[name], group.slots, spec.fragment)
             self.perturb(name, policy.flat.get())
         self.lengths = np.zeros(spec.num_envs, dtype=np.int64)

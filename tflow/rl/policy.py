@@ -224,10 +224,11 @@ class ActorCritic(Policy):
         found = inputs if self.head.form.choices else self.head.mode(inputs)
         return np.asarray(found.cpu().numpy())
 
-    def evaluate(self, batch: Tensors) -> Evaluated:
-        """What it says about the actions of a batch."""
-        state, resets = self.sequence_state(batch)
-        inputs, values, _ = self.net(batch.nested("obs"), state, resets)
+    def evaluate(self, batch: Tensors, weights: Tensor | None = None) -> Evaluated:
+        """What it says about the actions of a batch, or would say with other (flat) weights."""
+        given = batch.nested("obs"), *self.sequence_state(batch)
+        parameters = {} if weights is None else self.flat.named(weights)
+        inputs, values, _ = torch.func.functional_call(self.net, parameters, given) if parameters else self.net(*given)
         if "masks" in batch:
             inputs = self.head.masked(inputs, batch["masks"])
         return Evaluated(inputs, self.head.logp(inputs, batch["actions"]), values, self.head.entropy(inputs))

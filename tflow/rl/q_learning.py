@@ -20,24 +20,34 @@ class Errors(NamedTuple):
     """The error of the mean: what priorities are made of."""
 
 
-def errors(policy: QPolicy, batch: Tensors, following: Tensor, best: Tensor, *, huber: float | None) -> tuple[Errors, Tensor]:
-    """The errors of the actions taken, and their values. ``following`` is what the target network says of the next state,
-    ``best`` the action to take there."""
-    outputs = policy.outputs(batch, "obs")
-    rows = torch.arange(len(outputs), device=outputs.device)
-    taken, then = outputs[rows, batch["actions"].long()], following[rows, best]
+def goals(policy: QPolicy, batch: Tensors, following: Tensor, best: Tensor) -> Tensor:
+    """What the network should have said of the actions taken: a number, or a distribution over atoms or quantiles.
+
+    ``following`` is what the target network says of the next state, ``best`` the action to take there."""
+    then = following[torch.arange(len(best), device=best.device), best]
     rewards, discounts = batch["rewards"], batch["discounts"]
     if policy.options.kind == "scalar":
-        td = taken - (rewards + discounts * then)
+        return rewards + discounts * then
+    if policy.options.kind == "quantile":
+        return rewards[:, None] + discounts[:, None] * then
+    return projected(then.softmax(dim=-1), rewards, discounts, v_min=policy.options.v_min, v_max=policy.options.v_max)
+
+
+def errors(policy: QPolicy, batch: Tensors, goal: Tensor, *, huber: float | None) -> tuple[Errors, Tensor]:
+    """The errors of the actions taken, and their values."""
+    outputs = policy.outputs(batch, "obs")
+    rows = torch.arange(len(outputs), device=outputs.device)
+    taken = outputs[rows, batch["actions"].long()]
+    if policy.options.kind == "scalar":
+        td = taken - goal
         return Errors(distance(td, huber), td.detach()), taken.detach()
     with torch.no_grad():
         value = policy.net.q_values(outputs)[rows, batch["actions"].long()]
-        expected = rewards + discounts * policy.net.q_values(following)[rows, best]
     if policy.options.kind == "categorical":
-        goal = projected(then.softmax(dim=-1), rewards, discounts, v_min=policy.options.v_min, v_max=policy.options.v_max)
-        loss = -(goal * taken.log_softmax(dim=-1)).sum(dim=-1)
+        support = torch.linspace(policy.options.v_min, policy.options.v_max, goal.shape[-1], device=goal.device)
+        loss, expected = -(goal * taken.log_softmax(dim=-1)).sum(dim=-1), (goal * support).sum(dim=-1)
     else:
-        loss = quantile_loss(taken, rewards[:, None] + discounts[:, None] * then, huber=huber)
+        loss, expected = quantile_loss(taken, goal, huber=huber), goal.mean(dim=-1)
     return Errors(loss, value - expected), value
 
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Generic, cast, overload
+from typing import Generic, Literal, cast, overload
 
+import numpy as np
 from typing_extensions import TypeVar
 
 from tflow import sentences
@@ -19,14 +20,16 @@ from tflow.combinators.par import ParIter
 from tflow.combinators.stream import Iter
 from tflow.errors import PlanError
 from tflow.live import Live
-from tflow.rl.batch import MultiBatch
-from tflow.rl.buffers_sequence import sequence_priorities
+from tflow.rl.arrays import Array
+from tflow.rl.batch import Batch, MultiBatch, Rollout, Sampled
+from tflow.rl.buffers import UniformBuffer
 from tflow.rl.losses import Replayed, ReplayedColumns
 from tflow.rl.replay_actors import MOST_SHARDS, Kind, Limiter, MakeLimiter, MultiReplayActor, ReplayActor, ReplaySpec
 from tflow.rl.schedules import Schedule, schedule_of
-from tflow.rl.training import check_training
+from tflow.rl.training import TrainStats, by_id, check_training
+from tflow.rl.worker import RolloutWorker
 from tflow.rl.workers import AnyWorkers
-from tflow.types import Async, LiveOp, Ref, RefOp
+from tflow.types import ActorOp, Async, LiveOp, Ref, RefOp
 
 V = TypeVar("V")
 U = TypeVar("U")
@@ -186,20 +189,54 @@ class ParallelReplay(ParIter[T]):
 
 
 class UpdatePriorities(LiveOp[Replayed, Replayed, Async]):
-    """Computes how wrong the learner is about each row, and tells the replay actors that the rows came from."""
+    """Computes how wrong the learner is about each row, and tells the replay actors that the rows came from.
+
+    What it compares with (``goals``) is handed on in the batch, so that training need not compute it again. ``SendPriorities``
+    after training is cheaper still.
+    """
 
     def __init__(self, workers: AnyWorkers) -> None:
         check_training("UpdatePriorities", workers)
         self.learners = workers.learners
 
     def apply(self, live: Live, item: Replayed, /) -> Replayed:
-        if len(item):
-            batch = item.untyped()
-            errors = live.resident(self.learners[item.policy]).errors(batch)
-            ids = batch.finals["ids"] if "ids" in batch.finals else batch["ids"]
-            priorities = sequence_priorities(errors, batch) if "ids" in batch.finals else errors
-            live.reply(ReplayActor.update_priorities, (item.policy, ids, priorities + SMALLEST))
+        if not len(item):
+            return item
+        batch = item.untyped()
+        judged = live.resident(self.learners[item.policy]).errors(batch)
+        reply(live, item.policy, by_id(batch, judged.errors))
+        return batch if judged.goals is None else batch.with_columns({"goals": judged.goals})
+
+
+class SendPriorities(LiveOp[TrainStats, TrainStats, Async]):
+    """Tells the replay actors that rows came from how wrong the policy was about each when it was trained on them."""
+
+    def apply(self, live: Live, item: TrainStats, /) -> TrainStats:
+        reply(live, item.policy, item.errors)
         return item
+
+
+def reply(live: Live, policy: str, errors: tuple[Array, Array] | None) -> None:
+    """Send errors to where the item in hand came from, as priorities."""
+    if errors is not None:
+        ids, found = errors
+        live.reply(ReplayActor.update_priorities, (policy, ids, found + SMALLEST))
+
+
+class ComputePriorities(ActorOp[RolloutWorker, Rollout, Batch[Sampled | Literal["priorities"]]]):
+    """Adds how wrong the worker's own policy is about each row, over ``n_step`` steps: the first priorities of rows that are
+    stored, computed beside the envs (Ape-X). Give it what the replay actors have."""
+
+    def __init__(self, *, n_step: int = 1, gamma: float = 0.99) -> None:
+        check.whole("ComputePriorities", "n_step", n_step, least=1)
+        check.share("ComputePriorities", "gamma", gamma)
+        self.n_step = n_step
+        self.gamma = gamma
+
+    def apply(self, actor: RolloutWorker, item: Rollout, /) -> Batch[Sampled | Literal["priorities"]]:
+        rows = UniformBuffer(1, n_step=self.n_step, gamma=self.gamma).transitions(item)
+        found = actor.errors(Batch(rows, policy=item.policy)) if len(item) else np.zeros(0, np.float32)
+        return item.with_columns({"priorities": found + np.float32(SMALLEST)})
 
 
 class MixInReplay(Iter[U, Async]):

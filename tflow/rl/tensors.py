@@ -52,12 +52,12 @@ class Tensors:
     def take(self, rows: Tensor) -> Tensors:
         """Some rows; of sequences, some sequences."""
         if self.length:
-            picked = {name: part[rows] for name, part in self.finals.items()}
+            picked, ends = {name: part[rows] for name, part in self.finals.items()}, self.ends[: len(rows)]
             rows = (rows[:, None] * self.length + torch.arange(self.length, device=rows.device)).reshape(-1)
         else:
-            picked = {}
+            picked, ends = {}, self.ends[:0]
         columns = {name: column.index_select(0, rows) for name, column in self.columns.items()}
-        return Tensors(columns, picked, self.ends[:0], self.length)
+        return Tensors(columns, picked, ends, self.length)
 
     def mean(self, values: Tensor) -> Tensor:
         """The mean over the rows that count: padding and burn-in do not."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from typing_extensions import TypeVar
@@ -15,6 +15,8 @@ from tflow.errors import PlanError, TflowError
 from tflow.live import Handles, Live
 from tflow.rl.arrays import Array
 from tflow.rl.batch import Batch, MultiBatch
+from tflow.rl.buffers_sequence import sequence_priorities
+from tflow.rl.evaluation import Evaluators
 from tflow.rl.gradients import Gradients
 from tflow.rl.losses import Loss
 from tflow.rl.worker import RolloutWorker, Weights
@@ -51,6 +53,8 @@ class TrainStats(Frozen):
     """What the loss reports, averaged over the minibatches."""
     weights: Array | None = None
     """The new weights, if they come from a learner elsewhere."""
+    errors: tuple[Array, Array] | None = None
+    """The ids of replayed rows and how wrong the policy was about each, for ``UpdatePriorities``."""
 
 
 def publish(live: Live, workers: AnyWorkers, policy: str, weights: Array, shards: Iterable[int] | None = None) -> int:
@@ -166,7 +170,18 @@ class TrainOneStep(LiveOp[Reads, TrainStats, Requires]):
         version = live[self.workers].version(batch.policy)
         if outcome.updates:
             version = publish(live, self.workers, batch.policy, learner.weights)
-        return TrainStats(batch.policy, outcome.rows, outcome.updates, outcome.skipped, version, lag, outcome.stats)
+        stats = TrainStats(batch.policy, outcome.rows, outcome.updates, outcome.skipped, version, lag, outcome.stats)
+        return replace(stats, errors=by_id(batch, outcome.errors))
+
+
+def by_id(batch: Batch[str], errors: Array | None) -> tuple[Array, Array] | None:
+    """What priorities are made of: ids of replayed rows, or sequences, and how wrong the policy was about each. None if the rows
+    do not come from replay, or were not used once each."""
+    if errors is None or not ("ids" in batch or "ids" in batch.finals):
+        return None
+    if "ids" in batch.finals:
+        return batch.finals["ids"], sequence_priorities(errors, batch)
+    return batch["ids"], errors
 
 
 def check_training(
@@ -219,13 +234,14 @@ class UpdateWeights(RefOp[V]):
     """Sends the learner's weights to the worker that an item came from, or to all, unless they have them already. Items pass
     unopened. Evaluation workers are sent them too."""
 
-    def __init__(self, workers: AnyWorkers, *others: AnyWorkers, to: Literal["source", "all"] = "source") -> None:
+    def __init__(self, workers: AnyWorkers, *others: Evaluators, to: Literal["source", "all"] = "source") -> None:
         check_training("UpdateWeights", workers)
         for other in others:
-            check.instance("UpdateWeights", "others", other, AnyWorkers, "what create_evaluation_workers returns")
+            check.instance("UpdateWeights", "others", other, Evaluators, "what create_evaluation_workers returns")
         check.one_of("UpdateWeights", "to", to, ("source", "all"))
         self.workers = workers
         self.others = others
+        self.dues = tuple(other.due for other in others if other.due is not None)
         self.learners = workers.learners
         self.to = to
 
@@ -241,6 +257,8 @@ class UpdateWeights(RefOp[V]):
                 while handles.version(policy) < version:
                     handles.advance(policy)
                 self.send(handles, policy, message, range(len(handles)))
+        for due in self.dues:
+            live.resident(due).steps = live.progress.env_steps(self.workers)
 
     @staticmethod
     def send(handles: Handles[RolloutWorker], policy: str, message: Weights, shards: Iterable[int]) -> None:
@@ -278,6 +296,17 @@ class LearnOnBatch(ActorOp["Learner", Batch[Any], TrainStats]):  # Any: what the
     max_grad_norm: float | None = None
     target_every: int | None = None
     """Renew the target network once per so many updates."""
+    weights_every: int = 1
+    """The weights come back once per so many updates."""
+
+    def __post_init__(self) -> None:
+        check.whole("LearnOnBatch", "epochs", self.epochs, least=1)
+        check.whole("LearnOnBatch", "weights_every", self.weights_every, least=1)
+        for name, count in (("minibatch", self.minibatch), ("target_every", self.target_every)):
+            if count is not None:
+                check.whole("LearnOnBatch", name, count, least=1)
+        if self.max_grad_norm is not None:
+            check.positive("LearnOnBatch", "max_grad_norm", self.max_grad_norm)
 
     def apply(self, actor: Learner, item: Batch[str], /) -> TrainStats:
         if actor.target is not None and self.target_every is None:
@@ -289,8 +318,10 @@ class LearnOnBatch(ActorOp["Learner", Batch[Any], TrainStats]):  # Any: what the
         )
         if self.target_every is not None:
             actor.renew_target(every=self.target_every)
-        weights = actor.weights if outcome.updates else None
-        return TrainStats(item.policy, outcome.rows, outcome.updates, outcome.skipped, 0, 0, outcome.stats, weights)
+        due = actor.updates // self.weights_every > (actor.updates - outcome.updates) // self.weights_every
+        weights = actor.weights if due else None
+        stats = TrainStats(item.policy, outcome.rows, outcome.updates, outcome.skipped, 0, 0, outcome.stats, weights)
+        return replace(stats, errors=by_id(item, outcome.errors))
 
 
 class SendWeights(LiveOp[TrainStats, TrainStats, Async]):
@@ -306,4 +337,4 @@ class SendWeights(LiveOp[TrainStats, TrainStats, Async]):
         if item.weights is not None:
             live.resident(self.learners[item.policy]).set_weights(item.weights)
             version = publish(live, self.workers, item.policy, item.weights)
-        return TrainStats(item.policy, item.rows, item.updates, item.skipped, version, lag, item.stats)
+        return replace(item, version=version, lag=lag, weights=None)

@@ -43,14 +43,19 @@ class VectorEnvs(Envs):
         self._masked = False
         self._resetting: Array | None = None  # envs that ended in the last step and use this one to reset
 
-    def reset(self, seed: int | None = None) -> tuple[Obs, Array | None]:
+    @property
+    def first(self) -> object:
+        return getattr(self._env, "envs", [self._env])[0].unwrapped
+
+    def reset(self, seed: int | None = None, *, task: object = None) -> tuple[Obs, Array | None]:
         try:
             if self._seeded_when_made and seed is not None and seed != self._unused_seed:
                 self._env.close()
                 self._env = self._make(seed)
                 self._send, self._recv = _halves(self._env)
             self._unused_seed = None
-            raw, infos = self._env.reset(seed=None if self._seeded_when_made else seed)
+            options = {} if task is None else {"options": {"task": task}}
+            raw, infos = self._env.reset(seed=None if self._seeded_when_made else seed, **options)
             obs = self._layout.batch(raw, self.num)
             if problem := self._layout.problem(obs):
                 raise problem

@@ -85,12 +85,13 @@ class RolloutWorker(ABC):
         self.policies[name] = made
         return made
 
-    def explorer(self, policy: Policy, rows: int, lane: int = 0, lanes: int = 1) -> Explorer:
+    def explorer(self, name: str, policy: Policy, rows: int, lane: int = 0, lanes: int = 1) -> Explorer:
         """What explores for some rows; all lanes of all workers have numbers of their own."""
-        if self.spec.exploration is None or not self.spec.explore:
+        exploration = self.spec.exploration_of(name)
+        if exploration is None or not self.spec.explore:
             return Explorer()
         index, count = self.shard.index, max(self.shard.count, self.shard.index + 1)
-        return self.spec.exploration.start(rows, policy.head.form, shard_index=index * lanes + lane, shard_count=count * lanes)
+        return exploration.start(rows, policy.head.form, shard_index=index * lanes + lane, shard_count=count * lanes)
 
     def set_weights(self, weights: Weights) -> None:
         """Act with these from now on."""
@@ -128,18 +129,27 @@ class RolloutWorker(ABC):
         """What the policy sees right now; None before the first step."""
         return None
 
-    def gradients(self, batch: AnyBatch) -> Gradients:
-        """The gradient of the loss on a batch, with the weights that are here."""
+    def learner(self, name: str) -> Learner:
+        """What computes with the policy that is here."""
         from tflow.rl.learner import Learner
 
-        name = batch.policy
         if name not in self._learners:
-            self._learners[name] = Learner(self.policies[name], self.spec.losses[name], self.spec.optimizer)
+            self._learners[name] = Learner(self.policies[name], self.spec.losses[name], self.spec.optimizer_of(name))
+        return self._learners[name]
+
+    def errors(self, batch: AnyBatch) -> Array:
+        """How wrong the policy is about transitions, compared with itself: nobody tells workers of target networks."""
+        with one_thread():
+            return self.learner(batch.policy).errors(batch, own_target=True).errors
+
+    def gradients(self, batch: AnyBatch) -> Gradients:
+        """The gradient of the loss on a batch, with the weights that are here."""
+        name = batch.policy
         if not len(batch):  # all of it was lost
             nothing = np.zeros(self.policies[name].flat.trainable, np.float32)
             return Gradients(nothing, rows=0, policy=name, summary=batch.summary)
         with one_thread():
-            values, stats = self._learners[name].gradients(batch, steps=self.all_steps)
+            values, stats = self.learner(name).gradients(batch, steps=self.all_steps)
         return Gradients(values, rows=len(batch), env_steps=batch.env_steps, policy=name, stats=stats, summary=batch.summary)
 
 
@@ -163,9 +173,9 @@ class Lane:
         self.finished: list[tuple[float, int]] = []
         self.lost = 0
 
-    def reset(self, seed: int) -> None:
+    def reset(self, seed: int, task: object) -> None:
         """Begin new episodes."""
-        self.obs, self.masks = self.envs.reset(seed + self.rows.start)
+        self.obs, self.masks = self.envs.reset(seed + self.rows.start, task=task)
         self.state = self.policy.initial_state(self.envs.num)
         self.lengths[:] = 0
         self.returns[:] = 0
@@ -254,12 +264,15 @@ class SingleWorker(RolloutWorker):
         envs = [spec.env.make(size) for _ in range(lanes)]
         self.policy = self.add_policy(self.name, envs[0].observation_space, envs[0].own_action_space)
         self.lanes = [
-            Lane(self, each, slice(lane * size, (lane + 1) * size), self.explorer(self.policy, size, lane, lanes))
+            Lane(self, each, slice(lane * size, (lane + 1) * size), self.explorer(self.name, self.policy, size, lane, lanes))
             for lane, each in enumerate(envs)
         ]
         self.explorers[self.name] = self.lanes[0].explorer
         self.started = False
+        self.task: object = None
         self.perturb(self.name, self.policy.flat.get())
+        if spec.losses[self.name].adapts:
+            self.next_task()
 
     def latest_obs(self, policy: str) -> Obs | None:
         return self.lanes[0].obs if self.started else None
@@ -284,8 +297,13 @@ class SingleWorker(RolloutWorker):
 
     def begin(self, seed: int) -> None:
         for lane in self.lanes:
-            lane.reset(seed)
+            lane.reset(seed, self.task)
         self.started = True
+
+    def next_task(self) -> None:
+        """What is sampled from now on is about another task, from the beginning."""
+        self.task = self.lanes[0].envs.sample_task(self.rng)
+        self.started = False
 
     def summary(self) -> Episodes:
         """The episodes that have ended since the last time."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, get_args, get_origin, overload
 
@@ -17,7 +17,6 @@ from tflow.combinators.stream import Iter
 from tflow.errors import PlanError
 from tflow.rl.batch import Batch, MultiBatch, Rollout, Sampled
 from tflow.rl.env_spec import EnvSpec, Maker
-from tflow.rl.episodes import Episodes
 from tflow.rl.exploration import Exploration
 from tflow.rl.losses import Loss
 from tflow.rl.models import ModelLike
@@ -57,8 +56,8 @@ class WorkerSpec:
     model: ModelLike | Mapping[str, ModelLike] = "auto"
     num_envs: int = 8
     fragment: int = 128
-    exploration: Exploration | None = None
-    optimizer: Optimizer = field(default_factory=Adam)
+    exploration: Exploration | Mapping[str, Exploration] | None = None
+    optimizer: Optimizer | Mapping[str, Optimizer] = field(default_factory=Adam)
     device: str = "auto"
     policy_of: PolicyOf | None = None
     explore: bool = True
@@ -80,6 +79,14 @@ class WorkerSpec:
     def model_of(self, policy: str) -> ModelLike:
         """The model of a policy."""
         return self.model.get(policy, "auto") if isinstance(self.model, Mapping) else self.model
+
+    def exploration_of(self, policy: str) -> Exploration | None:
+        """How a policy explores."""
+        return self.exploration.get(policy) if isinstance(self.exploration, Mapping) else self.exploration
+
+    def optimizer_of(self, policy: str) -> Optimizer:
+        """How the weights of a policy follow gradients."""
+        return self.optimizer.get(policy, USUAL_OPTIMIZER) if isinstance(self.optimizer, Mapping) else self.optimizer
 
 
 @dataclass(frozen=True)
@@ -109,7 +116,7 @@ class LearnerSpec:
             device=chosen_device(spec.device),
         )
         seed = seed_for(shard.seed, name)
-        return Learner(made, spec.losses[name], spec.optimizer, seed=seed, threads=spec.learner_threads)
+        return Learner(made, spec.losses[name], spec.optimizer_of(name), seed=seed, threads=spec.learner_threads)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -178,8 +185,8 @@ def create_rollout_workers(
     num_envs: int = 8,
     fragment: int = 128,
     model: ModelLike | Mapping[P, ModelLike] = "auto",
-    exploration: Exploration | None = None,
-    optimizer: Optimizer = ...,
+    exploration: Exploration | Mapping[P, Exploration] | None = None,
+    optimizer: Optimizer | Mapping[P, Optimizer] = ...,
     device: str = "auto",
     learner_threads: int | None = None,
     name: str = "workers",
@@ -195,8 +202,8 @@ def create_rollout_workers(
     num_envs: int = 8,
     fragment: int = 128,
     model: Any = "auto",  # Any: typed above
-    exploration: Exploration | None = None,
-    optimizer: Optimizer = USUAL_OPTIMIZER,
+    exploration: Any = None,  # Any: typed above
+    optimizer: Any = USUAL_OPTIMIZER,  # Any: typed above
     device: str = "auto",
     learner_threads: int | None = None,
     name: str = "workers",
@@ -206,7 +213,8 @@ def create_rollout_workers(
     steps of every env.
 
     The loss says what kind of policy there is. With several agents, ``losses`` has one per policy, and ``policy_of`` says which
-    policy an agent has. ``optimizer`` and ``device`` are those of the learner, which lives in the driver and computes with
+    policy an agent has; ``model``, ``exploration`` and ``optimizer`` are for all policies, or a mapping with those of each.
+    ``optimizer`` and ``device`` are those of the learner, which lives in the driver and computes with
     ``learner_threads`` threads (default: one if its network is small, else as many as torch likes).
 
     Law: describing creates nothing; two equal descriptions are two sets of workers.
@@ -215,7 +223,6 @@ def create_rollout_workers(
     check.whole(where, "num_workers", num_workers, least=1, most=check.MOST_ACTORS)
     check.whole(where, "num_envs", num_envs, least=1)
     check.whole(where, "fragment", fragment, least=1)
-    check.instance(where, "optimizer", optimizer, Optimizer, "an optimiser such as Adam(lr=3e-4)")
     if (loss is None) == (losses is None):
         raise PlanError(f"{where}: give either loss=, or losses= with one per policy.")
     if (losses is None) != (policy_of is None):
@@ -223,14 +230,9 @@ def create_rollout_workers(
     chosen = {"default": loss} if loss is not None else dict(losses or {})
     if not chosen:
         raise PlanError(f"{where}: losses= is empty; give one loss per policy.")
-    if exploration is not None and not hasattr(exploration, "start"):
-        raise PlanError(f"{where}: exploration must be a way to explore such as EpsilonGreedy(0.1), got {exploration!r}.")
-    for given in model.values() if isinstance(model, Mapping) else (model,):
-        if given != "auto" and not (callable(given) or hasattr(given, "build")):
-            example = "'auto', a description such as MLP((64, 64)), or a function that makes your module"
-            raise PlanError(f"{where}: model must be {example}; got {given!r}.")
     for policy, given in chosen.items():
         check.instance(where, f"the loss of {policy!r}", given, Loss, "a loss such as PPOLoss()")
+    check_choices(where, tuple(chosen), model=model, exploration=exploration, optimizer=optimizer)
     if learner_threads is not None:
         check.whole(where, "learner_threads", learner_threads, least=1)
     spec = WorkerSpec(
@@ -249,20 +251,22 @@ def create_rollout_workers(
     return kind(spec, num_workers, name, place=place, spec=spec)
 
 
-def create_evaluation_workers(
-    workers: AnyWorkers, *, episodes: int = 10, num_workers: int = 1, num_envs: int | None = None, place: Place = ANYWHERE
-) -> AnyWorkers:
-    """Workers of their own for whole episodes without exploring, with the policies of others. They get weights by
-    ``UpdateWeights(workers, evaluators)``."""
-    where = "create_evaluation_workers"
-    check.instance(where, "workers", workers, AnyWorkers, "what create_rollout_workers returns")
-    check.whole(where, "episodes", episodes, least=1)
-    check.whole(where, "num_workers", num_workers, least=1, most=check.MOST_ACTORS)
-    if num_envs is not None:
-        check.whole(where, "num_envs", num_envs, least=1)
-    envs = min(workers.spec.num_envs, episodes) if num_envs is None else num_envs
-    spec = replace(workers.spec, num_envs=envs, explore=False, episodes=episodes)
-    return AnyWorkers(spec, num_workers, f"{workers.name}.evaluation", place=place, spec=spec)
+def check_choices(where: str, policies: tuple[str, ...], **given: object) -> None:
+    """What may be given for all policies, or for some of them by name."""
+    allowed: dict[str, tuple[Callable[[object], bool], str]] = {
+        "model": (
+            lambda each: each == "auto" or callable(each) or hasattr(each, "build"),
+            "'auto', a description such as MLP((64, 64)), or a function that makes your module",
+        ),
+        "exploration": (lambda each: each is None or hasattr(each, "start"), "a way to explore such as EpsilonGreedy(0.1)"),
+        "optimizer": (lambda each: isinstance(each, Optimizer), "an optimiser such as Adam(lr=3e-4)"),
+    }
+    for name, choice in given.items():
+        fits, example = allowed[name]
+        for policy, each in choice.items() if isinstance(choice, Mapping) else [(policies[0], choice)]:
+            check.one_of(where, f"each name in {name}", policy, policies)
+            if not fits(each):
+                raise PlanError(f"{where}: {name} must be {example}; got {each!r}.")
 
 
 class ParallelRollouts(ParIter[T]):
@@ -281,19 +285,6 @@ class ParallelRollouts(ParIter[T]):
         check.instance("ParallelRollouts", "workers", workers, AnyWorkers, "what create_rollout_workers returns")
         pull = MultiWorker.sample if isinstance(workers, MultiWorkers) else SingleWorker.sample
         super().__init__(nodes.FromActors(workers, pull, title="ParallelRollouts"))
-
-
-class ParallelEvaluations(ParIter[Episodes]):
-    """A parallel stream of evaluations: each item has the statistics of some whole episodes without exploring.
-
-    Law: as ``ParallelRollouts``; an evaluation begins with fresh episodes.
-    """
-
-    __slots__ = ()
-
-    def __init__(self, workers: AnyWorkers) -> None:
-        check.instance("ParallelEvaluations", "workers", workers, AnyWorkers, "what create_evaluation_workers returns")
-        super().__init__(nodes.FromActors(workers, RolloutWorker.evaluate, title="ParallelEvaluations"))
 
 
 @dataclass(frozen=True)

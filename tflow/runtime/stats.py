@@ -38,6 +38,10 @@ class Staleness:
     def add(self, lag: int) -> Staleness:
         return Staleness(self.items + 1, self.total + lag, max(self.worst, lag))
 
+    def merged(self, other: Staleness) -> Staleness:
+        """Both together."""
+        return Staleness(self.items + other.items, self.total + other.total, max(self.worst, other.worst))
+
 
 @dataclass(frozen=True)
 class OperatorStats:

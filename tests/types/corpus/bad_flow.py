@@ -203,8 +203,8 @@ def reports_gradients() -> Plan[Metrics]:
 def reports_evaluations() -> Plan[Metrics]:
     evaluations = ParallelEvaluations(create_evaluation_workers(workers)).gather_async()
     stats = ParallelRollouts(workers).gather_async().for_each(TrainOneStep(workers))
-    both = Union(stats, evaluations)
-    return ReportMetrics(both, workers)  # ERR episodes are no statistics PLUGIN flow
+    both = Union(stats, evaluations.map(str))
+    return ReportMetrics(both, workers)  # ERR words are no statistics PLUGIN flow
 
 
 @plan

@@ -1,0 +1,117 @@
+"""DQN: deep Q-learning (Mnih et al. 2015) with the improvements that Rainbow put together (arXiv 1710.02298).
+
+Implements, each an option: double Q-learning (arXiv 1509.06461), duelling networks (1511.06581), n-step targets, prioritised
+replay (1511.05952), distributional values (categorical 1707.06887, quantile 1710.10044), noisy networks (1706.10295). The
+target network is renewed as a whole every so many updates. Training keeps pace with sampling: ``samples_per_insert`` rows are
+learned from per row that is stored.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from tflow.algos.algorithm import Algorithm
+from tflow.combinators.runnable import Plan
+from tflow.combinators.stream import Iter
+from tflow.combinators.union import Union
+from tflow.rl.batch import Rollout
+from tflow.rl.exploration import EpsilonGreedy, Exploration
+from tflow.rl.losses import DQNLoss, Loss, Replayed
+from tflow.rl.metrics import Metrics, ReportMetrics
+from tflow.rl.policies import QSpec
+from tflow.rl.replay import ParallelReplay, ReplayActors, SendPriorities, StoreToBuffer, create_replay_actors
+from tflow.rl.schedules import Linear, Schedule
+from tflow.rl.training import TrainOneStep, TrainStats, UpdateTargetNetwork
+from tflow.rl.workers import AnyWorkers, ParallelRollouts
+from tflow.types import Async
+
+MOST = 1_000
+"""Turns of training per turn of storing: it has the right of way, until ``samples_per_insert`` makes it wait."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DQN(Algorithm):
+    """Deep Q-learning."""
+
+    num_workers: int = 1
+    """Rollout workers, each a process of its own on Ray."""
+    fragment: int = 4
+    """Steps of every env per rollout."""
+    lr: float | Schedule = 1e-3
+    """The learning rate, or its schedule over env steps."""
+    max_grad_norm: float | None = 10.0
+    """Longer gradients are cut to this length; None leaves them."""
+    epsilon: float | Schedule = Linear(1.0, 0.05, steps=10_000)
+    """How often a random action is tried; 0 for noisy networks."""
+    batch: int = 64
+    """Rows per update."""
+    capacity: int = 50_000
+    """Rows that replay holds."""
+    min_size: int = 1_000
+    """Rows that are stored before training begins."""
+    samples_per_insert: float = 16.0
+    """Rows that are learned from, per row that is stored."""
+    target_every: int = 200
+    """Updates after which the target network is renewed."""
+    double: bool = True
+    """The policy chooses the next action, the target network values it."""
+    duelling: bool = False
+    """The value of a state and the advantages of its actions have outputs of their own."""
+    n_step: int = 3
+    """Rewards that are summed before the value of what follows is trusted."""
+    prioritized: bool = True
+    """Replay what the policy is most wrong about; False: all rows alike."""
+    alpha: float = 0.6
+    """How much priorities count: 0 not at all."""
+    beta: float | Schedule = 0.4
+    """How much the unequal chances of rows are corrected for: 1 in full."""
+    kind: Literal["scalar", "categorical", "quantile"] = "scalar"
+    """A number per action, or its distribution: over ``atoms`` values from ``v_min`` to ``v_max``, or by ``atoms`` quantiles."""
+    atoms: int = 51
+    """Of distributions."""
+    v_min: float = -10.0
+    """The least value of a categorical distribution."""
+    v_max: float = 10.0
+    """The largest value of a categorical distribution."""
+    noisy: bool = False
+    """Explore by noise in the network."""
+
+    def loss(self) -> Loss[Replayed, Async]:
+        """What is made small."""
+        spec = QSpec(
+            duelling=self.duelling, kind=self.kind, atoms=self.atoms, v_min=self.v_min, v_max=self.v_max, noisy=self.noisy
+        )
+        return DQNLoss(double=self.double, spec=spec)
+
+    def exploration(self) -> Exploration:
+        """How other actions are tried."""
+        return EpsilonGreedy(self.epsilon)
+
+    def replay(self) -> ReplayActors:
+        """Where rows are kept."""
+        return create_replay_actors(
+            capacity=self.capacity,
+            batch=self.batch,
+            kind="prioritized" if self.prioritized else "uniform",
+            min_size=self.min_size,
+            samples_per_insert=self.samples_per_insert,
+            alpha=self.alpha,
+            beta=self.beta,
+            n_step=self.n_step,
+            gamma=self.gamma,
+        )
+
+    def plan(self) -> Plan[Metrics]:
+        workers = self.workers(self.loss(), self.exploration())
+        return ReportMetrics(dqn_plan(ParallelRollouts(workers).gather_sync(), workers, self), workers)
+
+
+def dqn_plan(stream: Iter[Rollout], workers: AnyWorkers, config: DQN = DQN()) -> Iter[TrainStats]:
+    """Stores all that comes, and learns from what was stored."""
+    buffer = config.replay()
+    store = stream.for_each(StoreToBuffer(buffer))
+    train = TrainOneStep(workers, loss=config.loss(), max_grad_norm=config.max_grad_norm)
+    trained = ParallelReplay(buffer).gather_sync().for_each(train).for_each(SendPriorities())
+    renewed = trained.for_each(UpdateTargetNetwork(workers, every=config.target_every))
+    return Union(store.drain(), renewed, weights=(1, MOST))

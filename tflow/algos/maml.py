@@ -1,0 +1,81 @@
+"""MAML: model-agnostic meta-learning for reinforcement learning (Finn et al. 2017, arXiv 1703.03400).
+
+Implements: per task, plain policy-gradient steps on what was played, with a linear baseline fitted to the task; the outer
+gradient through these steps, or without their derivatives (``first_order``); the outer objective is clipped as in PPO, and gone
+over several times per round, where the paper uses TRPO. The env must have tasks: ``sample_task(rng)``, and ``reset`` that takes
+``options={"task": ...}``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tflow.algos.algorithm import Algorithm
+from tflow.combinators.runnable import Plan
+from tflow.combinators.stream import Iter
+from tflow.rl.batch import Batch
+from tflow.rl.batching import ConcatRounds
+from tflow.rl.losses import Loss
+from tflow.rl.meta import Adapted, AdaptToTask, MAMLLoss, MAMLReads
+from tflow.rl.metrics import Metrics, ReportMetrics
+from tflow.rl.policies import ActorCriticSpec
+from tflow.rl.schedules import Schedule
+from tflow.rl.training import TrainOneStep, TrainStats
+from tflow.rl.workers import AnyWorkers, EnvLike, ParallelRollouts
+from tflow.types import Sync
+
+
+@dataclass(frozen=True, kw_only=True)
+class MAML(Algorithm):
+    """Model-agnostic meta-learning."""
+
+    env: EnvLike = "tflow/Navigation-v0"
+    """An env with tasks: a gymnasium id, a function that makes it, or an ``EnvSpec``."""
+    num_envs: int = 20
+    """Envs per worker: episodes of a task that are played at a time."""
+    fragment: int = 100
+    """Steps of every env per rollout: as long as an episode, or longer."""
+    tasks: int = 10
+    """Tasks per worker and update."""
+    lr: float | Schedule = 1e-3
+    """The learning rate of the outer loop, or its schedule over env steps."""
+    inner_lr: float = 0.1
+    """The learning rate of the inner loop."""
+    inner_steps: int = 1
+    """Gradient steps per task."""
+    first_order: bool = False
+    """Leave out the derivatives of the inner steps: cheaper, and less exact."""
+    epochs: int = 5
+    """Updates per round of tasks."""
+    clip: float = 0.2
+    """How far the probability of an action may move per round, as a share."""
+    entropy_coef: float = 0.0
+    """What the entropy of the adapted policy counts."""
+    lam: float = 1.0
+    """Of generalised advantages: 0 trusts the baseline, 1 the returns."""
+    log_std: float = -1.0
+    """Where the spread of continuous actions begins, as a logarithm."""
+
+    def loss(self) -> Loss[MAMLReads, Sync]:
+        """What is made small."""
+        return MAMLLoss(
+            inner_lr=self.inner_lr,
+            inner_steps=self.inner_steps,
+            first_order=self.first_order,
+            clip=self.clip,
+            entropy_coef=self.entropy_coef,
+            gamma=self.gamma,
+            lam=self.lam,
+            spec=ActorCriticSpec(log_std=self.log_std, rescale=True),
+        )
+
+    def plan(self) -> Plan[Metrics]:
+        workers = self.workers(self.loss())
+        adapted = ParallelRollouts(workers).par_for_each(AdaptToTask())
+        rounds = adapted.par_batch(self.tasks).par_map(Batch.concat).gather_rounds()
+        return ReportMetrics(maml_plan(ConcatRounds(rounds), workers, self), workers)
+
+
+def maml_plan(stream: Iter[Adapted, Sync], workers: AnyWorkers, config: MAML = MAML()) -> Iter[TrainStats]:
+    """Several updates on the tasks of each batch: towards weights from which one step goes far."""
+    return stream.for_each(TrainOneStep(workers, loss=config.loss(), epochs=config.epochs, max_grad_norm=config.max_grad_norm))

@@ -1,0 +1,80 @@
+"""PPO and DQN in one env: some agents are trained by one, some by the other, from one stream of rollouts.
+
+The composition of the paper (arXiv 2011.12719, section on multi-agent training): two algorithms with different losses, at
+different frequencies, one on-policy, one with replay, neither of them rewritten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from tflow.algos.algorithm import Algorithm
+from tflow.algos.dqn import DQN, dqn_plan
+from tflow.algos.ppo import PPO, ppo_plan
+from tflow.combinators.runnable import Plan
+from tflow.combinators.stream import Iter
+from tflow.combinators.union import Union
+from tflow.rl.batch import MultiBatch, Sampled
+from tflow.rl.batching import ConcatBatches
+from tflow.rl.exploration import Exploration
+from tflow.rl.metrics import Metrics, ReportMetrics
+from tflow.rl.optimizers import Optimizer
+from tflow.rl.sample_envs import MultiCartPole
+from tflow.rl.training import TrainStats
+from tflow.rl.workers import AnyLoss, EnvLike, MultiWorkers, ParallelRollouts, Select, create_rollout_workers
+from tflow.types import Sync
+
+Names = Literal["PPO", "DQN"]
+
+
+def every_other(agent: str) -> Names:
+    """The policy of an agent whose name ends in a number: even ones learn by PPO, odd ones by DQN."""
+    return "DQN" if agent[-1:] in set("13579") else "PPO"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PPODQN(Algorithm):
+    """PPO and DQN, each for some of the agents of an env."""
+
+    env: EnvLike = MultiCartPole
+    """A multi-agent env: a PettingZoo name, a function that makes it, or an ``EnvSpec``."""
+    fragment: int = 32
+    """Steps of every env per rollout."""
+    policy_of: Callable[[str], Names] = every_other
+    """Which of the two policies an agent has, by its name."""
+    ppo: PPO = field(default=PPO())
+    """How the policy "PPO" is trained. (Its env, workers and model are those of this configuration.)"""
+    dqn: DQN = field(default=DQN())
+    """How the policy "DQN" is trained."""
+    ppo_batch: int = 2_048
+    """Rows of the policy "PPO" that are put together for one training step."""
+
+    def plan(self) -> Plan[Metrics]:
+        losses: dict[Names, AnyLoss] = {"PPO": self.ppo.loss(), "DQN": self.dqn.loss()}
+        exploration: dict[Names, Exploration] = {"DQN": self.dqn.exploration()}
+        optimizer: dict[Names, Optimizer] = {"PPO": self.ppo.optimizer(), "DQN": self.dqn.optimizer()}
+        workers = create_rollout_workers(
+            env=self.env,
+            losses=losses,
+            policy_of=self.policy_of,
+            num_workers=self.num_workers,
+            num_envs=self.num_envs,
+            fragment=self.fragment,
+            model=self.model,
+            exploration=exploration,
+            optimizer=optimizer,
+            device=self.device,
+        )
+        return ReportMetrics(ppo_dqn_plan(ParallelRollouts(workers).gather_sync(), workers, self), workers)
+
+
+def ppo_dqn_plan(
+    stream: Iter[MultiBatch[Sampled, Names], Sync], workers: MultiWorkers[Names], config: PPODQN = PPODQN()
+) -> Iter[TrainStats]:
+    """Both algorithms on one stream of rollouts."""
+    r1, r2 = stream.split()
+    ppo_op = ppo_plan(ConcatBatches(Select(r1, policy="PPO"), rows=config.ppo_batch), workers, config.ppo)
+    dqn_op = dqn_plan(Select(r2, policy="DQN"), workers, config.dqn)
+    return Union(ppo_op, dqn_op)

@@ -1,0 +1,167 @@
+"""Learning to adapt (MAML, arXiv 1703.03400): workers adapt to a task each, the learner makes that adaptation better.
+
+A worker plays a task, makes ``inner_steps`` plain gradient steps on what it saw, playing again after each, and goes back to the
+weights that it was sent. What it yields is one batch: ``task`` says which task a row is about, ``phase`` after how many inner
+steps it was played. The loss makes the same inner steps once more, differentiably, and judges the rows of the last phase.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias, cast
+
+import numpy as np
+
+from tflow.combinators import check
+from tflow.errors import TflowError
+from tflow.rl import estimators
+from tflow.rl.arrays import Array
+from tflow.rl.batch import Batch, Rollout, Sampled
+from tflow.rl.episodes import Episodes
+from tflow.rl.losses import Loss, LossValue, actor_critic
+from tflow.rl.policies import ActorCriticSpec, PolicySpec
+from tflow.rl.threads import one_thread
+from tflow.rl.worker import SingleWorker
+from tflow.types import ActorOp, Sync
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from tflow.rl.policy import ActorCritic, Policy
+    from tflow.rl.tensors import Tensors
+    from tflow.rl.worker import RolloutWorker
+
+Adapted: TypeAlias = Batch[Sampled | Literal["advantages", "task", "phase"]]
+"""What workers yield that adapt to tasks."""
+MAMLReads: TypeAlias = Batch[Literal["obs", "actions", "logp", "advantages", "task", "phase"]]
+
+
+@dataclass(frozen=True)
+class MAMLLoss(Loss[MAMLReads, Sync]):
+    """How well a policy does after adapting: the clipped policy gradient (as PPO) on what was played last, differentiated
+    through ``inner_steps`` gradient steps of size ``inner_lr`` on what was played before."""
+
+    adapts: ClassVar[bool] = True
+    inner_lr: float = 0.1
+    inner_steps: int = 1
+    first_order: bool = False
+    """Leave out the derivative of the inner gradients: cheaper, and less exact."""
+    clip: float = 0.2
+    entropy_coef: float = 0.0
+    gamma: float = 0.99
+    lam: float = 1.0
+    spec: ActorCriticSpec = field(default=ActorCriticSpec())
+
+    def __post_init__(self) -> None:
+        check.positive("MAMLLoss", "inner_lr", self.inner_lr)
+        check.whole("MAMLLoss", "inner_steps", self.inner_steps, least=1)
+        check.positive("MAMLLoss", "clip", self.clip)
+        check.share("MAMLLoss", "gamma", self.gamma)
+        check.share("MAMLLoss", "lam", self.lam)
+
+    def policy(self) -> PolicySpec:
+        return self.spec
+
+    def compute(self, policy: Policy, batch: Tensors, /, *, target: Policy | None, steps: int) -> LossValue:
+        import torch
+
+        acting, tasks = actor_critic(self, policy), batch["task"]
+        found = [self.after_adapting(acting, batch.take((tasks == task).nonzero()[:, 0])) for task in torch.unique(tasks)]
+        gain, entropy, shift = (torch.stack(numbers).mean() for numbers in zip(*found, strict=True))
+        return LossValue(-gain - self.entropy_coef * entropy, {"policy_loss": -gain, "entropy": entropy, "kl": shift})
+
+    def after_adapting(self, policy: ActorCritic, batch: Tensors) -> tuple[Tensor, Tensor, Tensor]:
+        """What is gained on one task, the entropy there, and how far the adapted policy has moved since it was played."""
+        import torch
+
+        weights: Tensor = policy.flat.parameter
+        for phase in range(self.inner_steps):
+            weights = self.inner_step(policy, weights, rows_of(batch, phase))
+        last = rows_of(batch, self.inner_steps)
+        found = policy.evaluate(last, weights)
+        shift = found.logp - last["logp"]
+        ratio, advantages = shift.exp(), last["advantages"]
+        gain = torch.minimum(advantages * ratio, advantages * ratio.clamp(1 - self.clip, 1 + self.clip)).mean()
+        return gain, found.entropy.mean(), (ratio - 1 - shift).mean().detach()
+
+    def inner_step(self, policy: ActorCritic, weights: Tensor, batch: Tensors) -> Tensor:
+        """The weights after one step of plain policy gradient. Ratios keep it right when the learner has moved on since."""
+        import torch
+
+        found = policy.evaluate(batch, weights)
+        loss = -((found.logp - batch["logp"]).exp() * batch["advantages"]).mean()
+        (gradient,) = torch.autograd.grad(loss, weights, create_graph=not self.first_order, materialize_grads=True)
+        return weights - self.inner_lr * gradient
+
+    def with_advantages(self, batch: Rollout) -> Batch[Sampled | Literal["advantages"]]:
+        """Adds standardised advantages over a baseline that is fitted to this very batch: no critic knows an unseen task."""
+        final = np.zeros(len(batch.ends))
+        returns = estimators.discounted_returns(batch["rewards"], final, batch["terminated"], batch.ends, gamma=self.gamma)
+        baseline = fitted(batch, returns)
+        advantages, _ = estimators.gae(
+            batch["rewards"], baseline, final, batch["terminated"], batch.ends, gamma=self.gamma, lam=self.lam
+        )
+        return batch.with_columns(
+            cast("Mapping[Literal['advantages'], Array]", {"advantages": estimators.standardized(advantages)})
+        )
+
+
+def rows_of(batch: Tensors, phase: int) -> Tensors:
+    """What was played after so many inner steps."""
+    return batch.take((batch["phase"] == phase).nonzero()[:, 0])
+
+
+def fitted(batch: Rollout, returns: Array) -> Array:
+    """Least squares of the returns over observations, their squares and powers of time (Duan et al. 2016), slightly damped."""
+    obs = batch["obs"].reshape(len(batch), -1).clip(-10, 10).astype(np.float64)
+    time = batch["t"][:, None] / 100.0
+    features = np.concatenate([obs, obs**2, time, time**2, time**3, np.ones_like(time)], axis=1)
+    damped = features.T @ features + 1e-5 * np.eye(features.shape[1])
+    return np.asarray(features @ np.linalg.solve(damped, features.T @ returns), np.float32)
+
+
+class AdaptToTask(ActorOp["RolloutWorker", "Rollout", Adapted]):
+    """Adapts the worker's policy to the task that the rollout is about, plays again, then goes on to the next task with the
+    weights that it was sent. Both rollouts come back in one batch; it needs workers with a ``MAMLLoss``.
+
+    The episodes before and after adapting are reported apart, as ``before`` and ``after``.
+    """
+
+    def apply(self, actor: RolloutWorker, item: Rollout, /) -> Adapted:
+        loss = actor.spec.losses[item.policy]
+        if not isinstance(loss, MAMLLoss) or not isinstance(actor, SingleWorker):
+            raise TflowError(f"AdaptToTask: workers with a {type(loss).__name__} do not adapt to tasks. Give them a MAMLLoss().")
+        played = [loss.with_advantages(item)]
+        sent = actor.policy.flat.get()
+        try:
+            with one_thread():
+                for _ in range(loss.inner_steps):
+                    actor.policy.flat.set(self.stepped(loss, actor, played[-1]))
+                    played.append(loss.with_advantages(actor.sample()))
+        finally:
+            actor.policy.flat.set(sent)
+        actor.next_task()
+        return self.joined(played, number=actor.steps * actor.shard.count + actor.shard.index)
+
+    @staticmethod
+    def stepped(loss: MAMLLoss, actor: SingleWorker, batch: Batch[Sampled | Literal["advantages"]]) -> Array:
+        from tflow.rl.tensors import Tensors
+
+        policy = actor_critic(loss, actor.policy)
+        tensors = Tensors.of(batch.untyped(), policy.device)
+        found = policy.flat.values.detach().clone()
+        found[: policy.flat.trainable] = loss.inner_step(policy, policy.flat.parameter, tensors).detach()
+        return np.asarray(found.cpu().numpy())
+
+    @staticmethod
+    def joined(played: list[Batch[Sampled | Literal["advantages"]]], *, number: int) -> Adapted:
+        before, after = (cast("Episodes", batch.summary) for batch in (played[0], played[-1]))
+        batch = Batch.concat(played)
+        phases = np.repeat(np.arange(len(played)), [len(each) for each in played])
+        columns: Mapping[Literal["task", "phase"], Array] = {"task": np.full(len(batch), number), "phase": phases}
+        apart = Episodes(after.count, after.returns, after.lengths, after.lost, {"before": before, "after": after})
+        whole = batch.with_columns(columns)
+        return Batch(
+            whole.columns, ends=whole.ends, finals=whole.finals, env_steps=whole.env_steps, policy=whole.policy, summary=apart
+        )
