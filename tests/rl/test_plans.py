@@ -16,6 +16,7 @@ from tests.laws.world import RUNTIMES, dice, over_repeatable_runtimes, over_runt
 from tests.rl.toy_envs import Life, PlannedEnv, TogetherEnv
 from tflow import (
     A3CLoss,
+    Actor,
     Adam,
     AnyWorkers,
     ApexEpsilons,
@@ -375,20 +376,31 @@ def test_training_elsewhere_is_reported(runtime: str) -> None:
 
 
 def test_a_learner_elsewhere_says_if_nobody_would_renew_its_target() -> None:
-    workers = create_rollout_workers(env=ENV, loss=DQNLoss(), exploration=EpsilonGreedy(1.0), **SMALL)
+    def training(every: int | None) -> tuple[Iter[Rollout | TrainStats], Actor[Learner]]:
+        loss = DQNLoss(target_every=every)
+        workers = create_rollout_workers(env=ENV, loss=loss, exploration=EpsilonGreedy(1.0), **SMALL)
+        replay = create_replay_actors(capacity=100, batch=8, min_size=10)
+        store = ParallelRollouts(workers).gather_sync().for_each(StoreToBuffer(replay))
+        learner = create_learner(workers)
+        return Union(store, ParallelReplay(replay).gather_sync().call(learner, LearnOnBatch())), learner
+
+    with pytest.raises(OperatorError, match=r"which nobody would renew\. Say how often: DQNLoss\(target_every="):
+        reports(training(None)[0], 8)
+    stream, learner = training(2)
+    with stream.run() as run:
+        trained = sum(isinstance(next(run), TrainStats) for _ in range(12))
+        assert run.ask(learner, renewed_at) == [trained // 2 * 2]
+
+
+@pytest.mark.parametrize("every", [None, 3])
+def test_a_learner_renews_its_target_as_often_as_its_loss_says(every: int | None) -> None:
+    workers = create_rollout_workers(env=ENV, loss=DQNLoss(target_every=every), exploration=EpsilonGreedy(1.0), **SMALL)
     replay = create_replay_actors(capacity=100, batch=8, min_size=10)
     store = ParallelRollouts(workers).gather_sync().for_each(StoreToBuffer(replay))
-    learner = create_learner(workers)
-    with pytest.raises(OperatorError, match=r"which nobody would renew\. Say how often: target_every="):
-        reports(Union(store, ParallelReplay(replay).gather_sync().call(learner, LearnOnBatch())), 8)
-    again = create_learner(workers)
-    train = ParallelReplay(replay).gather_sync().call(again, LearnOnBatch(target_every=2))
-    store = ParallelRollouts(workers).gather_sync().for_each(StoreToBuffer(replay))
-    with Union(store, train).run() as run:
-        for _ in range(12):
-            next(run)
-        (renewed,) = run.ask(again, renewed_at)
-    assert renewed > 0
+    train = ParallelReplay(replay).gather_sync().for_each(TrainOneStep(workers))
+    with Union(store.drain(), train).run() as run:
+        seen = [(next(run).version, *run.ask(workers.learner, renewed_at)) for _ in range(7)]
+    assert seen == [(update, 0 if every is None else update // every * every) for update in range(1, 8)]
 
 
 def renewed_at(learner: Learner) -> int:

@@ -33,7 +33,7 @@ class ApeX(DQN):
     duelling: bool = True
     """The value of a state and the advantages of its actions have outputs of their own."""
     base_epsilon: float = 0.4
-    """The largest epsilon; env i of N has ``base_epsilon ** (1 + spread * i / (N - 1))``. (``epsilon`` is not used.)"""
+    """The largest epsilon, in place of ``epsilon``: env i of N has ``base_epsilon ** (1 + spread * i / (N - 1))``."""
     spread: float = 7.0
     """How different the epsilons of the envs are."""
     num_replay: int = 2
@@ -72,6 +72,6 @@ def apex_plan(stream: ParIter[Rollout], workers: AnyWorkers, config: ApeX = ApeX
     buffer = config.replay()
     rated = stream.par_for_each(ComputePriorities(n_step=config.n_step, gamma=config.gamma))
     store = rated.gather_async(max_staleness=config.max_staleness).for_each(StoreToBuffer(buffer))
-    learn = LearnOnBatch(max_grad_norm=config.max_grad_norm, target_every=config.target_every, weights_every=config.weights_every)
+    learn = LearnOnBatch(max_grad_norm=config.max_grad_norm, weights_every=config.weights_every)
     learned = ParallelReplay(buffer).gather_async(in_flight=2).hand_off(create_learner(workers), learn, mailbox=config.mailbox)
     return Union(store.drain(), learned.for_each(SendPriorities()).for_each(SendWeights(workers)))

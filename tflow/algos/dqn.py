@@ -22,7 +22,7 @@ from tflow.rl.metrics import Metrics, ReportMetrics
 from tflow.rl.policies import QSpec
 from tflow.rl.replay import ParallelReplay, ReplayActors, SendPriorities, StoreToBuffer, create_replay_actors
 from tflow.rl.schedules import Linear, Schedule
-from tflow.rl.training import TrainOneStep, TrainStats, UpdateTargetNetwork
+from tflow.rl.training import TrainOneStep, TrainStats
 from tflow.rl.workers import AnyWorkers, ParallelRollouts
 from tflow.types import Async
 
@@ -82,7 +82,7 @@ class DQN(Algorithm):
         spec = QSpec(
             duelling=self.duelling, kind=self.kind, atoms=self.atoms, v_min=self.v_min, v_max=self.v_max, noisy=self.noisy
         )
-        return DQNLoss(double=self.double, spec=spec)
+        return DQNLoss(double=self.double, target_every=self.target_every, spec=spec)
 
     def exploration(self) -> Exploration:
         """How other actions are tried."""
@@ -113,5 +113,4 @@ def dqn_plan(stream: Iter[Rollout], workers: AnyWorkers, config: DQN = DQN()) ->
     store = stream.for_each(StoreToBuffer(buffer))
     train = TrainOneStep(workers, loss=config.loss(), max_grad_norm=config.max_grad_norm)
     trained = ParallelReplay(buffer).gather_sync().for_each(train).for_each(SendPriorities())
-    renewed = trained.for_each(UpdateTargetNetwork(workers, every=config.target_every))
-    return Union(store.drain(), renewed, weights=(1, MOST))
+    return Union(store.drain(), trained, weights=(1, MOST))

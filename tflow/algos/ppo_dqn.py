@@ -45,17 +45,18 @@ class PPODQN(Algorithm):
     policy_of: Callable[[str], Names] = every_other
     """Which of the two policies an agent has, by its name."""
     ppo: PPO = field(default=PPO())
-    """How the policy "PPO" is trained. (Its env, workers and model are those of this configuration.)"""
+    """How the policy "PPO" is trained; the env, the workers and the model are those of this configuration."""
     dqn: DQN = field(default=DQN())
     """How the policy "DQN" is trained."""
     ppo_batch: int = 2_048
     """Rows of the policy "PPO" that are put together for one training step."""
 
-    def plan(self) -> Plan[Metrics]:
+    def pool(self) -> MultiWorkers[Names]:
+        """The rollout workers, with what each policy needs."""
         losses: dict[Names, AnyLoss] = {"PPO": self.ppo.loss(), "DQN": self.dqn.loss()}
         exploration: dict[Names, Exploration] = {"DQN": self.dqn.exploration()}
         optimizer: dict[Names, Optimizer] = {"PPO": self.ppo.optimizer(), "DQN": self.dqn.optimizer()}
-        workers = create_rollout_workers(
+        return create_rollout_workers(
             env=self.env,
             losses=losses,
             policy_of=self.policy_of,
@@ -67,6 +68,9 @@ class PPODQN(Algorithm):
             optimizer=optimizer,
             device=self.device,
         )
+
+    def plan(self) -> Plan[Metrics]:
+        workers = self.pool()
         return ReportMetrics(ppo_dqn_plan(ParallelRollouts(workers).gather_sync(), workers, self), workers)
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields, replace
+from typing import Any
 
 from tflow.combinators import nodes
 from tflow.combinators.actors import Actors
@@ -27,6 +29,24 @@ def walk(sink: nodes.Node) -> list[nodes.Node]:
         stack.append((node, True))
         stack.extend((up, False) for up in reversed(node.inputs))
     return list(order)
+
+
+def rewritten(sink: nodes.Node, change: Callable[[nodes.Node], nodes.Node]) -> nodes.Node:
+    """The same plan with every node replaced by ``change(node)``, which is given nodes with their new inputs, each once."""
+    new: dict[nodes.Node, nodes.Node] = {}
+    for node in walk(sink):
+        inputs = {each.name: _replaced(getattr(node, each.name), new) for each in fields(node)}
+        moved = {name: value for name, value in inputs.items() if value is not getattr(node, name)}
+        new[node] = change(replace(node, **moved) if moved else node)
+    return new[sink]
+
+
+def _replaced(value: object, new: dict[nodes.Node, nodes.Node]) -> Any:  # Any: the field of a node, whatever it holds
+    if isinstance(value, nodes.Node):
+        return new[value]
+    if isinstance(value, tuple) and any(isinstance(item, nodes.Node) and new[item] is not item for item in value):
+        return tuple(new[item] for item in value)
+    return value
 
 
 def shards(node: nodes.Node) -> tuple[ShardOf, ...]:

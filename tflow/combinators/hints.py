@@ -50,6 +50,8 @@ def show(hint: Hint) -> str:
         return hint
     args = get_args(hint)
     origin = get_origin(hint)
+    if getattr(origin, "has_policies", False):
+        return _name(origin)
     if origin in UNIONS:
         return " | ".join(show(arg) for arg in args)
     if origin is typing.Literal:

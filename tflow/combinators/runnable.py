@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Generic
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Generic, Self, cast, overload
 
 from tflow.combinators import nodes
-from tflow.types import T
+from tflow.types import Op, T, U
 
 if TYPE_CHECKING:
     from tflow.runtime.base import Runtime
@@ -82,6 +82,27 @@ class Runnable(Described, Generic[T]):
         from tflow.runtime.executor import Run
 
         return Run(self, runtime=runtime, seed=seed, fuse=fuse)
+
+    @overload
+    def tapped(self, at: type[Op[Any, U, Any]], see: Callable[[U], object]) -> Self: ...  # Any: whatever it takes
+    @overload
+    def tapped(self, at: str, see: Callable[[Any], object]) -> Self: ...  # Any: a name does not say what the operator yields
+    def tapped(self, at: type[Op[Any, U, Any]] | str, see: Callable[[U], object]) -> Self:  # Any: as above
+        """The same plan, with a function that looks at each item that some operator yields: a callback that the plan does not
+        know of. ``at`` is the class of the operator, or its name as ``print(plan)`` and ``named`` show it.
+
+        The function runs where the operator does; inside actors, it must be able to travel.
+
+        Law: the plan yields what it would have; every item that the operator yields is seen once, in order.
+
+        >>> from tflow import from_range
+        >>> seen: list[int] = []
+        >>> list(from_range(3).map(str).tapped("from_range", seen.append).run()), seen
+        (['0', '1', '2'], [0, 1, 2])
+        """
+        from tflow.combinators.tapping import tapped
+
+        return cast("Self", _restore(type(self), tapped(self.node, at, see)))
 
 
 class Plan(Runnable[T]):

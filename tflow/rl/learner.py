@@ -112,6 +112,11 @@ class Learner:
             self.target.flat.values.lerp_(self.policy.flat.values, tau)
         return True
 
+    def _renew(self, loss: AnyLoss) -> None:
+        every = loss.renews_every()
+        if every is not None:
+            self.renew_target(every=every)
+
     # ------------------------------------------------------------------- gradients
 
     def gradients(self, batch: AnyBatch, *, loss: AnyLoss | None = None, steps: int = 0) -> tuple[Array, dict[str, float]]:
@@ -127,7 +132,9 @@ class Learner:
     def apply(self, gradient: Array, *, max_norm: float | None = None, steps: int = 0) -> bool:
         """Make one update with a gradient from elsewhere; False if it was skipped."""
         self.policy.flat.gradient.copy_(torch.from_numpy(np.array(gradient, copy=True)))
-        return self._step(max_norm, steps)
+        made = self._step(max_norm, steps)
+        self._renew(self.loss)
+        return made
 
     def _step(self, max_norm: float | None, steps: int) -> bool:
         """One update with the gradient in the policy's memory, unless it is not finite."""
@@ -192,6 +199,7 @@ class Learner:
                 totals[name] = totals.get(name, torch.zeros_like(stat)) + stat.detach()
             errors = value.errors
         self.trained += len(batch)
+        self._renew(chosen)
         stats = {name: float(total) / (made + skipped) for name, total in totals.items()}
         whole = errors is not None and epochs == 1 and size >= units
         found = errors.detach().cpu().numpy() if whole and errors is not None else None

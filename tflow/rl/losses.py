@@ -63,6 +63,10 @@ class Loss(ABC, Generic[Reads, Requires]):
     def policy(self) -> PolicySpec:
         """The kind of policy that it trains."""
 
+    def renews_every(self) -> int | None:
+        """After how many updates the learner renews the target network by itself; None: somebody else does."""
+        return None
+
     def prepare(self, batch: Batch[str], /) -> Batch[str]:
         """Add what can be computed once, before the batch is cut into minibatches."""
         return batch
@@ -231,10 +235,21 @@ class DQNLoss(Loss[Replayed, Async]):
     double: bool = True
     huber: float | None = 1.0
     """From where on errors count linearly; None: all are squared."""
+    target_every: int | None = 500
+    """Updates after which the learner renews the target network; None leaves it to ``UpdateTargetNetwork``."""
     spec: QSpec = field(default=QSpec())
+
+    def __post_init__(self) -> None:
+        if self.huber is not None:
+            check.positive("DQNLoss", "huber", self.huber)
+        if self.target_every is not None:
+            check.whole("DQNLoss", "target_every", self.target_every, least=1)
 
     def policy(self) -> PolicySpec:
         return self.spec
+
+    def renews_every(self) -> int | None:
+        return self.target_every
 
     def compute(self, policy: Policy, batch: Tensors, /, *, target: Policy | None, steps: int) -> LossValue:
         import torch

@@ -269,7 +269,8 @@ class UpdateWeights(RefOp[V]):
 
 
 class UpdateTargetNetwork(LiveOp[TrainStats, TrainStats, Async]):
-    """Moves the target network to the policy (``tau=1``), or a little towards it, once per ``every`` updates."""
+    """Moves the target network to the policy (``tau=1``), or a little towards it, once per ``every`` updates. Without it, the
+    learner does so by itself, as often as the loss says."""
 
     def __init__(self, workers: AnyWorkers, *, every: int = 1, tau: float = 1.0) -> None:
         check_training("UpdateTargetNetwork", workers)
@@ -294,30 +295,26 @@ class LearnOnBatch(ActorOp["Learner", Batch[Any], TrainStats]):  # Any: what the
     epochs: int = 1
     minibatch: int | None = None
     max_grad_norm: float | None = None
-    target_every: int | None = None
-    """Renew the target network once per so many updates."""
     weights_every: int = 1
     """The weights come back once per so many updates."""
 
     def __post_init__(self) -> None:
         check.whole("LearnOnBatch", "epochs", self.epochs, least=1)
         check.whole("LearnOnBatch", "weights_every", self.weights_every, least=1)
-        for name, count in (("minibatch", self.minibatch), ("target_every", self.target_every)):
-            if count is not None:
-                check.whole("LearnOnBatch", name, count, least=1)
+        if self.minibatch is not None:
+            check.whole("LearnOnBatch", "minibatch", self.minibatch, least=1)
         if self.max_grad_norm is not None:
             check.positive("LearnOnBatch", "max_grad_norm", self.max_grad_norm)
 
     def apply(self, actor: Learner, item: Batch[str], /) -> TrainStats:
-        if actor.target is not None and self.target_every is None:
+        if actor.target is not None and actor.loss.renews_every() is None:
             raise TflowError(
-                "LearnOnBatch: the loss compares with a target network, which nobody would renew. Say how often: target_every=."
+                "LearnOnBatch: the loss compares with a target network, which nobody would renew. Say how often: "
+                f"{type(actor.loss).__name__}(target_every=...)."
             )
         outcome = actor.train(
             item, epochs=self.epochs, minibatch=self.minibatch, max_norm=self.max_grad_norm, steps=actor.trained
         )
-        if self.target_every is not None:
-            actor.renew_target(every=self.target_every)
         due = actor.updates // self.weights_every > (actor.updates - outcome.updates) // self.weights_every
         weights = actor.weights if due else None
         stats = TrainStats(item.policy, outcome.rows, outcome.updates, outcome.skipped, 0, 0, outcome.stats, weights)

@@ -153,7 +153,7 @@ LIBRARY: dict[str, Made] = {
     "tflow.combinators.union.Union": source("Union()"),
     "tflow.combinators.union.ParUnion": source("ParUnion()"),
     "tflow.rl.workers.ParallelRollouts": over("ParallelRollouts", "workers"),
-    "tflow.rl.workers.ParallelEvaluations": over("ParallelEvaluations", "workers"),
+    "tflow.rl.evaluation.ParallelEvaluations": over("ParallelEvaluations", "workers"),
     "tflow.rl.replay.ParallelReplay": over("ParallelReplay", "replay"),
     "tflow.rl.workers.Select": select,
     "tflow.rl.replay.MixInReplay": behind("MixInReplay()"),
@@ -164,7 +164,7 @@ LIBRARY: dict[str, Made] = {
     "tflow.combinators.actors.create_actors": actors,
     "tflow.combinators.actors.create_actor": actors,
     "tflow.combinators.actors.create_resident": actors,
-    "tflow.rl.workers.create_evaluation_workers": evaluation_workers,
+    "tflow.rl.evaluation.create_evaluation_workers": evaluation_workers,
     **{name: usual_actors(usual) for name, usual in labels.USUAL.items()},
     "functools.partial": partial,
 }

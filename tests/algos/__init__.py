@@ -1,0 +1,1 @@
+"""Algorithms: the slides' plans, what each configuration promises, and that they learn."""

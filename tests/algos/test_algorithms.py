@@ -1,0 +1,353 @@
+"""What every algorithm promises: a documented, frozen configuration whose plan runs everywhere, and whose fields count."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import FrozenInstanceError, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tflow
+from tests.laws.world import RUNTIMES, over_repeatable_runtimes, over_runtimes, ray_session
+from tflow import (
+    A2C,
+    A3C,
+    DQN,
+    IMPALA,
+    MAML,
+    MLP,
+    PPO,
+    PPODQN,
+    Actor,
+    Algorithm,
+    ApeX,
+    Episodes,
+    Metrics,
+    PlanError,
+    Policy,
+    ReplayActors,
+    Stop,
+    from_range,
+    train,
+)
+from tflow.combinators.validate import actors_in
+from tflow.rl.learner import Learner
+from tflow.rl.policy import QPolicy
+from tflow.runtime.sim import SimRuntime
+
+loose: Any = tflow  # Any: what checkers would reject, said at run time
+ALGOS = Path(str(tflow.__file__)).parent / "algos"
+TINY = MLP((8,))
+FEW: dict[str, Any] = {"num_envs": 2, "model": TINY}  # Any: several kinds
+SMALL: dict[str, Algorithm] = {
+    "A3C": A3C(fragment=8, **FEW),
+    "A2C": A2C(fragment=8, **FEW),
+    "PPO": PPO(fragment=16, epochs=2, minibatch=16, **FEW),
+    "DQN": DQN(min_size=50, batch=8, capacity=200, samples_per_insert=2, **FEW),
+    "ApeX": ApeX(min_size=50, batch=8, capacity=200, samples_per_insert=2, **FEW),
+    "IMPALA": IMPALA(fragment=8, replay_proportion=0.5, **FEW),
+    "MAML": MAML(fragment=20, tasks=2, epochs=2, **FEW),
+    "PPODQN": PPODQN(fragment=16, ppo_batch=32, ppo=PPO(epochs=2, minibatch=16), dqn=DQN(min_size=50, batch=8), **FEW),
+}
+KINDS = [type(each) for each in SMALL.values()]
+
+
+def reported(algorithm: Algorithm, count: int, runtime: str = "local", seed: int = 0) -> list[Metrics]:
+    """The first metrics of a run."""
+    with RUNTIMES[runtime]() as session, algorithm.run(runtime=session, seed=seed) as run:
+        return [next(run) for _ in range(count)]
+
+
+# --------------------------------------------------------------------------- files and fields
+
+
+def documented(kind: type) -> dict[str, str]:
+    """The text below each field of a class."""
+    found: dict[str, str] = {}
+    for base in reversed(kind.__mro__):
+        if base.__module__.startswith("tflow.algos"):
+            (tree,) = ast.parse(inspect.getsource(base)).body
+            assert isinstance(tree, ast.ClassDef)
+            for field, text in zip(tree.body, tree.body[1:], strict=False):
+                if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
+                    said = text.value if isinstance(text, ast.Expr) else None
+                    found[field.target.id] = str(said.value) if isinstance(said, ast.Constant) else ""
+    return found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_field_is_documented_and_has_a_usual_value(kind: type[Algorithm]) -> None:
+    texts = documented(kind)
+    assert {each.name for each in fields(kind) if not texts.get(each.name, "").endswith(".")} == set()
+    assert kind() == kind()
+    with pytest.raises(FrozenInstanceError):
+        kind().lr = 1.0  # type: ignore[misc]  # that is the point
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_file_has_one_algorithm_and_cites_its_paper(kind: type[Algorithm]) -> None:
+    tree = ast.parse(Path(inspect.getfile(kind)).read_text())
+    assert "arXiv" in (ast.get_docstring(tree) or "")
+    assert [node.name for node in tree.body if isinstance(node, ast.ClassDef)] == [kind.__name__]
+    flows = [node.name for node in tree.body if isinstance(node, ast.FunctionDef) and node.name.endswith("_plan")]
+    assert [f"{Path(inspect.getfile(kind)).stem}_plan"] == flows
+    assert set(flows) <= set(tflow.__all__)
+
+
+def test_algorithms_are_nothing_but_plans() -> None:
+    for path in ALGOS.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if path.name not in ("algorithm.py", "training.py"):  # what they have in common, and what runs them
+                assert not isinstance(node, (ast.For, ast.While, ast.Try, ast.With)), f"{path.name}:{node.lineno}"
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: PPO(num_envs=0), "PPO: num_envs must be at least 1, got 0"),
+        (lambda: A2C(gamma=2), "A2C: gamma must be from 0 to 1, got 2"),
+        (lambda: ApeX(max_grad_norm=-1), "ApeX: max_grad_norm must be finite and above 0, got -1"),
+        (lambda: PPO(clip=0).plan(), "PPOLoss: clip must be finite and above 0, got 0"),
+        (lambda: PPO(max_kl=-1).plan(), "PPOLoss: max_kl must be finite and above 0, got -1"),
+        (lambda: PPO(kl_coef=-1).plan(), "PPOLoss: kl_coef must be finite and at least 0, got -1"),
+        (lambda: PPO(lr=0).plan(), "Adam: lr must be finite and above 0, got 0"),
+        (lambda: DQN(kind="normal").plan(), "QSpec: kind must be 'scalar' or 'categorical' or 'quantile'"),  # type: ignore[arg-type]  # said at run time
+        (lambda: DQN(epsilon=2).plan(), "EpsilonGreedy: epsilon is a probability, at most 1, got 2"),
+        (lambda: DQN(target_every=0).plan(), "DQNLoss: target_every must be at least 1, got 0"),
+        (lambda: IMPALA(clip_rho=0).plan(), "IMPALALoss: clip_rho must be finite and above 0, got 0"),
+        (lambda: IMPALA(mailbox=0).plan(), "hand_off: mailbox must be at least 1, got 0"),
+        (lambda: ApeX(weights_every=0).plan(), "LearnOnBatch: weights_every must be at least 1, got 0"),
+        (lambda: MAML(inner_steps=0).plan(), "MAMLLoss: inner_steps must be at least 1, got 0"),
+        (lambda: Stop(env_steps=0), "Stop: env_steps must be at least 1, got 0"),
+        (lambda: Stop(episodes=1000), "Stop: episodes must be at most 100, got 1000"),
+        (lambda: Stop(seconds=0), "Stop: seconds must be finite and above 0"),
+        (lambda: loose.train(3), "train: plan must be a plan, such as"),
+        (lambda: loose.train(PPO().plan(), stop=3), r"train: stop must be a Stop such as Stop\(env_steps=100_000\)"),
+        (lambda: loose.train(loose.Plan(from_range(3).node)), "the plan does not end in ReportMetrics"),
+    ],
+)
+def test_sentences(make: Callable[[], object], message: str) -> None:
+    with pytest.raises(PlanError, match=message):
+        make()
+
+
+# --------------------------------------------------------------------------- they run
+
+
+@over_runtimes
+@pytest.mark.parametrize("name", SMALL)
+def test_they_run_and_learn_something_on_every_runtime(name: str, runtime: str) -> None:
+    with RUNTIMES[runtime]() as session, SMALL[name].run(runtime=session) as run:
+        before = {policy: run.run.ask(learner, Learner.get_weights)[0] for policy, learner in run.workers.learners.items()}
+        while run.metrics is None or any(weights is run.policy(name).flat.get() for name, weights in before.items()):
+            next(run)
+        found = [next(run) for _ in range(60 if name in ("DQN", "ApeX", "PPODQN") else 4)]
+        after = {policy: run.policy(policy).flat.get() for policy in before}
+    last = found[-1]
+    assert last.training.updates > 0
+    assert last.training.skipped == 0
+    assert [each.env_steps for each in found] == sorted(each.env_steps for each in found)
+    for policy, weights in after.items():
+        assert np.isfinite(weights).all()
+        assert (weights != before[policy]).any(), "nothing was learned"
+
+
+@over_repeatable_runtimes
+@pytest.mark.parametrize("name", SMALL)
+def test_same_seed_same_run(name: str, runtime: str) -> None:
+    def numbers(seed: int) -> list[tuple[int, float, Mapping[str, float]]]:
+        found = reported(SMALL[name], 12, runtime, seed)
+        return [(each.env_steps, each.training.rows, each.training.latest) for each in found]
+
+    assert numbers(3) == numbers(3)
+    assert numbers(3) != numbers(4)
+
+
+def test_which_plans_are_deterministic() -> None:
+    found = {name for name, algorithm in SMALL.items() if algorithm.plan().deterministic}
+    assert found == {"A2C", "PPO", "DQN", "MAML", "PPODQN"}
+
+
+# --------------------------------------------------------------------------- running, stopping, acting
+
+
+def test_a_run_stops_and_what_was_learned_stays() -> None:
+    run = PPO(fragment=16, minibatch=16, **FEW).run(stop=Stop(env_steps=200))
+    steps = [metrics.env_steps for metrics in run]
+    assert steps[-2] < 200 <= steps[-1]
+    assert run.metrics is not None
+    assert run.metrics.env_steps == steps[-1]
+    assert list(run) == [], "it is over"
+    policy = run.policy()
+    assert isinstance(policy, Policy)
+    assert int(policy.act(np.zeros(4, np.float32))) in (0, 1)
+
+
+def test_finish_and_stop_by_a_function() -> None:
+    last = A2C(fragment=8, **FEW).run(stop=lambda metrics: metrics.training.updates >= 5).finish()
+    assert last.training.updates == 5
+    assert A2C(fragment=8, **FEW).run(stop=Stop(updates=3)).finish().training.updates == 3
+
+
+def test_any_plan_is_trained_alike() -> None:
+    algorithm = SMALL["A2C"]
+    one, other = algorithm.run(stop=Stop(updates=4)), train(algorithm.plan(), stop=Stop(updates=4))
+    assert one.finish().training.latest == other.finish().training.latest
+    np.testing.assert_array_equal(one.policy().flat.get(), other.policy().flat.get())
+
+
+def test_leaving_a_run_lets_go_of_it_and_keeps_the_policy() -> None:
+    with SMALL["DQN"].run() as run:
+        next(run)
+    assert isinstance(run.policy(), QPolicy)
+    assert list(run) == []
+
+
+ENDED = [((9.0,) * 10, True), ((0.0, *[9.0] * 10), True), ((9.0,) * 9, False), ((8.9,) * 10, False)]
+
+
+@pytest.mark.parametrize(("returns", "over"), ENDED)
+def test_a_mean_return_counts_when_enough_episodes_have_ended(returns: tuple[float, ...], over: bool) -> None:
+    start, stop = reported(SMALL["A2C"], 1)[0], Stop(mean_return=9.0, episodes=10)
+    episodes = Episodes(len(returns), returns, (1,) * len(returns))
+    assert stop(replace(start, episodes=episodes)) is over
+    two = {"PPO": episodes, "DQN": Episodes(10, (100.0,) * 10, (1,) * 10)}
+    assert stop(replace(start, episodes=Episodes(policies=two))) is over, "of several policies, each must be good"
+
+
+def test_several_policies_are_asked_for_by_name() -> None:
+    with SMALL["PPODQN"].run() as run:
+        next(run)
+        assert isinstance(run.policy("DQN"), QPolicy)
+        assert not isinstance(run.policy("PPO"), QPolicy)
+        with pytest.raises(PlanError, match="has several learners: PPO, DQN"):
+            run.policy()
+
+
+# --------------------------------------------------------------------------- options
+
+
+def test_a_plan_of_ones_own_loss_and_optimiser() -> None:
+    class Mine(PPO):
+        def optimizer(self) -> tflow.SGD:
+            return tflow.SGD(lr=self.lr)
+
+    with Mine(fragment=8, **FEW).run() as run:
+        next(run)
+        assert run.workers.spec.optimizer == tflow.SGD(lr=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        ({"duelling": True}, "duelling=True"),
+        ({"noisy": True, "epsilon": 0.0}, "noisy=True"),
+        ({"kind": "categorical", "atoms": 11, "v_min": 0.0, "v_max": 50.0}, "kind='categorical', atoms=11"),
+        ({"kind": "quantile", "atoms": 7}, "kind='quantile', atoms=7"),
+        ({"double": False, "n_step": 1, "prioritized": False}, "double=False"),
+    ],
+)
+def test_options_of_dqn(options: dict[str, Any], found: str) -> None:  # Any: several kinds
+    algorithm = DQN(min_size=50, batch=8, samples_per_insert=2, **FEW, **options)
+    assert found in repr(algorithm.loss())
+    assert reported(algorithm, 5)[-1].training.updates == 5
+
+
+def test_replayed_rows_keep_pace_with_stored_ones() -> None:
+    algorithm = DQN(min_size=64, batch=16, samples_per_insert=4, **FEW)
+    last = reported(algorithm, 200)[-1]
+    assert last.training.rows == 200 * 16
+    assert last.env_steps <= last.training.rows / 4 + 64 + 2 * 8, "training has the right of way"
+    assert last.training.rows <= 4 * last.env_steps + 16, "and is held back"
+
+
+def test_workers_of_apex_explore_differently_and_rate_their_rows() -> None:
+    algorithm = SMALL["ApeX"]
+    assert isinstance(algorithm, ApeX)
+    seen: list[object] = []
+    plan = algorithm.plan().tapped("StoreToBuffer", lambda batch: seen.append(batch))
+    with plan.run() as run:
+        for _ in range(5):
+            next(run)
+        replay = next(each for each in actors_in(plan.node) if isinstance(each, ReplayActors))
+        kept = run.ask(replay, lambda actor: actor.buffer.state()["priorities"])
+    assert algorithm.exploration().start(2, form(), shard_index=0, shard_count=2) is not None
+    first = seen[0]
+    assert isinstance(first, tflow.Batch)
+    assert len(set(first.untyped()["priorities"].tolist())) > len(first) // 2, "each row has a priority of its own"
+    assert all(len(np.unique(np.asarray(priorities))) > 4 for priorities in kept), "and is stored with it"
+
+
+def form() -> Any:  # Any: only explorers know it
+    from tflow.rl.exploration import ActionForm
+
+    return ActionForm(choices=(2,))
+
+
+def test_earlier_rollouts_are_mixed_in() -> None:
+    new, mixed = (reported(IMPALA(fragment=8, replay_proportion=share, **FEW), 20)[-1] for share in (0.0, 1.0))
+    assert new.training.rows <= new.env_steps
+    assert mixed.training.rows >= 1.8 * mixed.env_steps - 4 * 16
+
+
+# --------------------------------------------------------------------------- asynchrony
+
+
+@pytest.mark.ray
+@pytest.mark.parametrize("name", ["ApeX", "IMPALA"])
+def test_the_learner_is_a_process_of_its_own(name: str) -> None:
+    plan = SMALL[name].plan()
+    (learner,) = [each for each in actors_in(plan.node) if isinstance(each, Actor) and each.name == "learner"]
+    with ray_session() as session, plan.run(runtime=session) as run:
+        next(run)
+        (where,) = run.ask(learner, process)
+        workers = next(each for each in actors_in(plan.node) if each.name == "workers")
+        others = run.ask(workers, process)
+    assert len({where, *others, os.getpid()}) == 4
+
+
+def process(actor: object) -> int:
+    return os.getpid()
+
+
+@pytest.mark.parametrize("mailbox", [1, 3])
+def test_sampling_goes_on_beside_learning_as_far_as_the_mailbox_allows(mailbox: int) -> None:
+    """The simulator serves the newest call first: what was sampled meanwhile is what the mailbox holds, and lag shows it."""
+    algorithm = IMPALA(fragment=4, mailbox=mailbox, num_envs=2, num_workers=2, model=TINY)
+    with SimRuntime(last_first()) as session, algorithm.run(runtime=session) as run:
+        found = [next(run) for _ in range(20)]
+    assert 0 < found[-1].training.worst_lag <= mailbox + 2
+
+
+def last_first() -> Any:  # Any: an endless tape
+    while True:
+        yield 63
+
+
+@over_repeatable_runtimes
+def test_staleness_is_bounded_where_that_is_declared(runtime: str) -> None:
+    def dropped(limit: int | None) -> tuple[int, int]:
+        algorithm = IMPALA(fragment=4, num_envs=2, num_workers=4, model=TINY, max_staleness=limit)
+        with RUNTIMES[runtime]() as session, algorithm.run(runtime=session) as run:
+            for _ in range(30):
+                next(run)
+            gather = next(each for each in run.run.stats().operators if each.operator == "gather_async()")
+            return run.run.ledger.items.dropped.get("stale", 0), gather.staleness["default"].worst
+
+    free, bounded = dropped(None), dropped(1)
+    assert free[0] == 0
+    assert free[1] > 1, "otherwise the bound would bound nothing"
+    assert bounded[0] > 0
+    assert bounded[1] <= 1
+
+
+def test_what_a_report_says_of_lag() -> None:
+    found = reported(SMALL["IMPALA"], 10)[-1]
+    assert found.flat()["lag"] > 0
+    assert found.flat()["worst_lag"] == found.training.worst_lag > 0

@@ -1,0 +1,42 @@
+"""Callbacks: a look at the items of an operator in a plan that is there already."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from difflib import get_close_matches
+
+from tflow.combinators import check, graph, nodes
+from tflow.combinators.labels import label_of_operator
+from tflow.errors import PlanError
+from tflow.types import Op
+
+
+def tapped(sink: nodes.Node, at: type | str, see: Callable[..., object]) -> nodes.Node:
+    """The plan with a tap behind every operator that ``at`` means."""
+    check.function("tapped", see)
+    given: object = at
+    if not isinstance(given, str) and not (isinstance(given, type) and issubclass(given, Op)):
+        raise PlanError(f"tapped: say at which operator: its class, such as TrainOneStep, or its name; got {at!r}.")
+    if not any(is_meant(node, at) for node in graph.walk(sink)):
+        raise PlanError(_nobody(sink, at))
+    return graph.rewritten(sink, lambda node: nodes.Tap(node, see) if is_meant(node, at) else node)
+
+
+def is_meant(node: nodes.Node, at: type | str) -> bool:
+    """True for operators of a class, or of that name: one that they were given, or that of what they apply or are."""
+    if isinstance(node, nodes.Split):  # not an edge itself
+        return False
+    return at in _names(node) if isinstance(at, str) else isinstance(getattr(node, "op", None), at)
+
+
+def _names(node: nodes.Node) -> list[str]:
+    op, own = getattr(node, "op", None), (node.shown_as or node.what).partition("(")[0]
+    return [name for name in (node.name, own, label_of_operator(op) if isinstance(op, Op) else None) if name]
+
+
+def _nobody(sink: nodes.Node, at: type | str) -> str:
+    wanted = at if isinstance(at, str) else at.__name__
+    names = list(dict.fromkeys(_names(node)[-1] for node in graph.walk(sink)))
+    near = get_close_matches(wanted, names, n=1)
+    guess = f" Did you mean {near[0]}?" if near else ""
+    return f"tapped: the plan has no operator {wanted}; it has {', '.join(names)}.{guess}"
