@@ -20,6 +20,7 @@ fails if a plan has more than 15 lines or a flow is not shorter than the paper's
 from __future__ import annotations
 
 import ast
+import dataclasses
 import functools
 import importlib
 import inspect
@@ -103,6 +104,10 @@ def length(things: Sequence[Thing]) -> int:
     return sum(len(span(node) & parsed(sys.modules[thing.__module__])[1]) for thing in things for node in definitions(thing))
 
 
+def field_names(config: type[Algorithm]) -> set[str]:
+    return {each.name for each in dataclasses.fields(config)}
+
+
 def config_in(node: ast.AST, of: FunctionType, owner: type[Algorithm] | None) -> type[Algorithm] | None:
     """The configuration that an expression is: ``self``, an argument such as ``config``, or ``self.ppo``."""
     if isinstance(node, ast.Attribute):
@@ -122,7 +127,7 @@ def named(node: ast.AST, of: FunctionType, owner: type[Algorithm] | None) -> Ite
     elif isinstance(node, ast.Attribute):
         config = config_in(node.value, of, owner)
         base = config or (of.__globals__.get(node.value.id) if isinstance(node.value, ast.Name) else None)
-        found = getattr(base, node.attr, None) if config is None or node.attr not in config.options() else None
+        found = getattr(base, node.attr, None) if config is None or node.attr not in field_names(config) else None
     found = inspect.unwrap(getattr(found, "__func__", found)) if callable(found) else None
     if isinstance(found, Thing):
         yield found, config

@@ -1,5 +1,5 @@
-"""Writes the tables of ``docs/operators.md`` and ``docs/checking.md`` and the pages of ``docs/laws/`` from the code:
-``python docs/generate.py``. A test compares them."""
+"""Writes the tables of ``docs/operators.md``, ``docs/checking.md`` and ``docs/algorithms.md`` and the pages of ``docs/laws/``
+from the code: ``python docs/generate.py``. A test compares them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import tflow
+from benchmarks import loc
 from tests.laws import test_combinators, test_gather, test_merge_and_split, test_runs, test_transforms
 from tests.laws.world import PROVEN
 from tests.quality.test_flow_bugs import BUGS
 from tests.quality.test_operator_bugs import PLANTED
 from tests.types import markers
-from tflow import Iter, ParIter
+from tflow import A2C, A3C, DQN, IMPALA, MAML, PPO, PPODQN, Algorithm, ApeX, Iter, ParIter
+from tflow.algos.fields import fields_of
+from tflow.combinators.labels import only_given
 from tflow.combinators.splits import Splits
 from tflow.laws import LAWS, OBEYED, OPERATOR_LAWS, Law
 from tflow.mypy_plugin.codes import TITLES
@@ -25,6 +28,8 @@ PROOFS = (test_combinators, test_gather, test_merge_and_split, test_runs, test_t
 """Importing them fills the table of what is proven."""
 
 PAGE = Path(__file__).parent / "operators.md"
+ALGORITHMS_PAGE = Path(__file__).parent / "algorithms.md"
+ALGORITHMS: tuple[type, ...] = (Algorithm, A3C, A2C, PPO, DQN, ApeX, IMPALA, MAML, PPODQN)
 CHECKING = Path(__file__).parent / "checking.md"
 
 # What each operator is called in the paper (P) or in the original iterator library (O); an empty entry is new here.
@@ -213,12 +218,40 @@ def rules_page(text: str) -> str:
         if by_types:
             cell = f"{sum(by_types)} of {len(by_types)}" if any(by_types) else "none"
             rows.append(f"| `{code}` | {TITLES[code]} | {' | '.join([cell] * 4)} | {len(by_types)} of {len(by_types)} |")
-    start, end = "<!-- table -->", "<!-- end -->"
+    return filled(text, "table", rows)
+
+
+def algorithms_page(text: str) -> str:
+    """The page about algorithms, with the lines of code and the fields of each."""
+    fields = [line for kind in ALGORITHMS for line in fields_table(kind)]
+    return filled(filled(text, "lines", [loc.table(loc.algorithms())]), "fields", fields)
+
+
+def filled(text: str, name: str, lines: list[str]) -> str:
+    """A page with new lines between two comments."""
+    start, end = f"<!-- {name} -->", "<!-- end -->"
     before, _, rest = text.partition(start)
-    return before + "\n".join([start, *rows, end]) + rest.partition(end)[2]
+    return before + "\n".join([start, *lines, end]) + rest.partition(end)[2]
+
+
+def fields_table(kind: type) -> list[str]:
+    """The fields of a configuration that are not as those of all algorithms."""
+    common = {} if kind is Algorithm else {each.name: each.default for each in fields_of(Algorithm)}
+    own = [each for each in fields_of(kind) if each.name not in common or each.default != common[each.name]]
+    title = "Of all algorithms" if kind is Algorithm else f"`{kind.__name__}`"
+    rows = [f"| `{each.name}` | `{usual(each.default)}` | {each.meaning.replace('``', '`')} |" for each in own]
+    return ["", f"{title}:", "", "| field | default | |", "|---|---|---|", *rows]
+
+
+def usual(default: object) -> str:
+    """A default as users write it."""
+    if isinstance(default, Algorithm):
+        return only_given(default)
+    return str(getattr(default, "__name__", repr(default)))
 
 
 if __name__ == "__main__":
+    ALGORITHMS_PAGE.write_text(algorithms_page(ALGORITHMS_PAGE.read_text()))
     PAGE.write_text(page(PAGE.read_text()))
     LAW_PAGES.mkdir(exist_ok=True)
     for name, text in law_pages().items():

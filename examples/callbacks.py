@@ -1,8 +1,8 @@
 """Callbacks and early stopping, without touching the plan of an algorithm.
 
 ``plan.tapped(at, fn)`` is the same plan with a function that sees each item of some operator. ``at`` is the operator's
-class, and then the function is type-checked, or its name. The function runs where the operator does: here ``TrainOneStep`` is
-on the driver, and ``ParallelRollouts`` inside the workers, which on Ray are processes of their own.
+class, and then the function is type-checked, or its name. The function runs where the operator does: here ``TrainOneStep``
+is on the driver, and ``ParallelRollouts`` inside the workers, which on Ray are processes of their own.
 """
 
 from __future__ import annotations

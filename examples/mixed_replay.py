@@ -1,8 +1,8 @@
 """On-policy and replayed data in one plan, and evaluation beside training.
 
 ``imitating`` is PPO that also learns again from what once went better than expected (as in arXiv 1806.05635): one policy,
-two losses, each on a stream that fits it. ``evaluated`` adds evaluation to any training: whole episodes without exploring, once
-per ``every`` env steps, by workers of their own, to which ``UpdateWeights`` sends the weights.
+two losses, each on a stream that fits it. ``evaluated`` adds evaluation to any training: whole episodes without exploring,
+once per ``every`` env steps, by workers of their own, to which ``UpdateWeights`` sends the weights.
 """
 
 from __future__ import annotations

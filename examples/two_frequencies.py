@@ -1,7 +1,7 @@
 """Two policies in one env, trained by two algorithms at different frequencies, from one stream of rollouts.
 
-The policy "quick" learns by A2C from every fragment. The policy "calm" learns by PPO from ``group`` fragments at a time: from
-all their rows, or, with ``skip``, from the last fragment alone, so that it holds still meanwhile and sees fewer rows.
+The policy "quick" learns by A2C from every fragment. The policy "calm" learns by PPO from ``group`` fragments at a time:
+from all their rows, or, with ``skip``, from the last fragment alone, so that it holds still meanwhile and sees fewer rows.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ def test_the_plan_of_the_readme_runs_on_ray(tmp_path: Path) -> None:
     assert [line.split(" from ")[0] for line in there] == ["update 1", "update 2", "update 3"]
 
 
-@pytest.mark.parametrize("page", ["guide", "rl", pytest.param("ray", marks=pytest.mark.ray)])
+@pytest.mark.parametrize("page", ["guide", "rl", "algorithms", "customising", pytest.param("ray", marks=pytest.mark.ray)])
 def test_the_guides_run_and_type_check(page: str, tmp_path: Path) -> None:
     code = "\n".join(blocks((ROOT / "docs" / f"{page}.md").read_text(), "python"))
     (tmp_path / "guide.py").write_text(code)
@@ -105,6 +105,8 @@ def test_links_lead_somewhere() -> None:
 def test_the_operator_tables_are_up_to_date() -> None:
     text = generate.PAGE.read_text()
     assert generate.page(text) == text, "run: python docs/generate.py"
+    text = generate.ALGORITHMS_PAGE.read_text()
+    assert generate.algorithms_page(text) == text, "run: python docs/generate.py"
     text = generate.CHECKING.read_text()
     assert generate.rules_page(text) == text, "run: python docs/generate.py"
 

@@ -1,8 +1,9 @@
-"""Losses that learn from what an older policy did, against slow, plain computations; and priorities, which are made of them."""
+"""Losses that learn from what an older policy did, against slow, plain computations; and the priorities made of them."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, cast
@@ -62,7 +63,9 @@ from tflow.rl.models import LSTM, MLP, ModelLike
 from tflow.rl.policies import PolicySpec, make_policy
 from tflow.rl.policy import ActorCritic, QPolicy
 from tflow.rl.replay_actors import ReplayActor
+from tflow.rl.schedules import schedule_of
 from tflow.rl.tensors import Tensors
+from tflow.rl.threads import one_thread
 from tflow.rl.worker import RolloutWorker, SingleWorker, Weights
 from tflow.rl.workers import WorkerSpec
 from tflow.testing.batches import rollouts
@@ -77,6 +80,13 @@ ENV = EnvSpec(partial(PlannedEnv, PLANS))
 SMALL: dict[str, Any] = {"num_envs": 2, "fragment": 6, "model": MLP((4,)), "optimizer": Adam(lr=0.01)}  # Any: several kinds
 STILL = SGD(lr=1e-30)
 """An optimiser that leaves weights as they are, so that all minibatches meet the same policy."""
+
+
+@pytest.fixture(autouse=True)
+def quietly() -> Iterator[None]:
+    """Networks of a few numbers are slower with more threads."""
+    with one_thread():
+        yield
 
 
 def made(
@@ -108,7 +118,7 @@ class Said:
 
 
 def remembered(policy: ActorCritic, rows: Batch[str], starts: list[int]) -> Said:
-    """The same of a policy with a memory: it begins at each of ``starts`` with what was recorded there, and goes on by itself."""
+    """The same of a policy with a memory: at each of ``starts`` it begins with what was recorded, and goes on by itself."""
     said = Said.__new__(Said)
     said.chances, said.values = [], []
     state = torch.empty(0)
@@ -151,10 +161,9 @@ def by_hand(loss: IMPALALoss, said: Said, rows: Batch[str], ends: list[int] | No
     gain = sum(math.log(chance) * advantage for chance, advantage in zip(taken, advantages, strict=True)) / count
     miss = sum((value - target) ** 2 for value, target in zip(said.values, targets, strict=True)) / count
     entropy = -sum(chance * math.log(chance) for chances in said.chances for chance in chances) / count
-    coef = loss.entropy_coef if isinstance(loss.entropy_coef, float) else loss.entropy_coef.at(0)
-    total = -gain + loss.value_coef * miss - coef * entropy
+    total = -gain + loss.value_coef * miss - schedule_of(loss.entropy_coef).at(0) * entropy
     stats = {"policy_loss": -gain, "value_loss": miss, "entropy": entropy, "rho": sum(rhos) / count}
-    return {"total": total, "stats": stats, "targets": targets, "advantages": advantages, "coef": coef}
+    return {"total": total, "stats": stats, "targets": targets, "advantages": advantages}
 
 
 def agrees(got: LossValue, wanted: dict[str, Any]) -> None:  # Any: mixed
@@ -182,8 +191,7 @@ def off_policy(draw: st.DrawFn) -> Batch[str]:
 def test_impala_row_by_row(
     rows: Batch[str], gamma: float, lam: float, clip_rho: float, clip_c: float, clip_pg_rho: float, seed: int
 ) -> None:
-    limits = {"clip_rho": clip_rho, "clip_c": clip_c, "clip_pg_rho": clip_pg_rho}
-    loss = IMPALALoss(gamma=gamma, lam=lam, value_coef=0.7, entropy_coef=0.1, **limits)
+    loss = IMPALALoss(gamma, lam, clip_rho, clip_c, clip_pg_rho, value_coef=0.7, entropy_coef=0.1)
     policy: ActorCritic = made(loss.policy(), seed=seed, seen=LINE, actions=2)
     got = loss.compute(policy, Tensors.of(rows), target=None, steps=0)
     wanted = by_hand(loss, Said(policy, rows), rows)
@@ -273,10 +281,9 @@ def test_minibatches_are_whole_pieces_and_padding_does_not_count(minibatch: int 
             seen.append((rewards.tolist(), number(value.total)))
             return value
 
-    options = {"gamma": 0.9, "entropy_coef": 0.1}
-    plain, rows = IMPALALoss(**options), uneven()
+    plain, rows = IMPALALoss(gamma=0.9, entropy_coef=0.1), uneven()
     policy = made(plain.policy())
-    Learner(policy, Spy(**options), STILL).train(rows, minibatch=minibatch, epochs=2)
+    Learner(policy, Spy(gamma=0.9, entropy_coef=0.1), STILL).train(rows, minibatch=minibatch, epochs=2)
     assert sorted(reward for rewards, _ in seen for reward in rewards) == sorted(rows["rewards"].tolist() * 2)
     assert len(seen) == 2 * -(-5 // each)
     for rewards, total in seen:
@@ -325,7 +332,8 @@ def test_a_policy_with_a_memory_row_by_row(length: int, shared: bool) -> None:
     rng = np.random.default_rng(3)
     states = rng.normal(0, 0.5, (12, policy.state_size)).astype(np.float32)
     plain = batch(seed=2).with_columns({"state": states, "terminated": np.arange(12) == 11})
-    rows: Batch[str] = Batch(plain.columns, ends=np.array([5, 7, 11]), finals={"values": rng.random(3), "obs": np.zeros((3, 3))})
+    finals = {"values": rng.random(3), "obs": np.zeros((3, 3))}
+    rows: Batch[str] = Batch(plain.columns, ends=np.array([5, 7, 11]), finals=finals)
     starts = [start + first for start, stop in ((0, 6), (6, 8), (8, 12)) for first in range(0, stop - start, length)]
     ends = [row for row in range(12) if row + 1 in starts or row in (5, 7, 11)]
     said = remembered(policy, rows, starts)
@@ -580,6 +588,7 @@ def test_priorities_become_what_the_errors_were(runtime: str, order: Order) -> N
             judged |= set(ids)
             others = [row for row in range(len(inside["priorities"])) if row not in judged]
             assert (inside["priorities"][others] >= 1).all(), "what was not drawn is as it was stored"
+        (inside,) = run.ask(replay, held)
         assert inside["stale"] == 0
         assert len({round(float(x), 4) for x in inside["priorities"][sorted(judged)]}) > 5
 

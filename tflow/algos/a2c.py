@@ -25,9 +25,9 @@ from tflow.types import Async, Sync
 class A2C(Algorithm):
     """Advantage actor-critic, synchronous."""
 
-    fragment: int = 20
+    fragment: int = 10
     """Steps of every env per update."""
-    lr: float | Schedule = 1e-3
+    lr: float | Schedule = 2e-3
     """The learning rate, or its schedule over env steps."""
     lam: float = 1.0
     """1: returns up to the end of the fragment; less: generalised advantages, less noisy and more biased."""

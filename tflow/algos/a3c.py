@@ -27,9 +27,9 @@ from tflow.types import Async
 class A3C(Algorithm):
     """Asynchronous advantage actor-critic."""
 
-    fragment: int = 20
+    fragment: int = 10
     """Steps of every env per gradient."""
-    lr: float | Schedule = 1e-3
+    lr: float | Schedule = 2e-3
     """The learning rate, or its schedule over env steps."""
     lam: float = 1.0
     """1: returns up to the end of the fragment; less: generalised advantages, less noisy and more biased."""

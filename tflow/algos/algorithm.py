@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from typing_extensions import TypeVar
@@ -90,8 +90,3 @@ class Algorithm(ABC):
         Without ``runtime`` everything happens in this process; without ``stop`` it goes on until you let go of it.
         """
         return train(self.plan(), stop=stop, runtime=runtime, seed=seed)
-
-    @classmethod
-    def options(cls) -> tuple[str, ...]:
-        """The names of all fields."""
-        return tuple(each.name for each in fields(cls))

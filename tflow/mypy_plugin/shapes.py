@@ -17,6 +17,7 @@ from mypy.types import (
     TypeVarType,
     UninhabitedType,
     UnionType,
+    flatten_nested_unions,
     get_proper_type,
 )
 
@@ -86,7 +87,7 @@ def without_never(t: Type) -> ProperType:
 def literals(t: Type | None) -> list[str] | None:
     """The strings of a Literal, or of a union of such."""
     proper = get_proper_type(t) if t is not None else None
-    items = proper.items if isinstance(proper, UnionType) else [proper]
+    items = flatten_nested_unions(proper.items) if isinstance(proper, UnionType) else [proper]
     found: list[str] = []
     for item in items:
         each = get_proper_type(item) if item is not None else None

@@ -12,6 +12,7 @@ import math
 import numbers
 from bisect import bisect_right
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from typing import Protocol, TypeGuard, runtime_checkable
 
@@ -117,11 +118,18 @@ def schedule_of(value: float | Schedule, *, where: str = "schedule") -> Schedule
     >>> schedule_of(0.1)
     Constant(value=0.1)
     """
+    if type(value) is float and math.isfinite(value):  # the usual case, asked for at every update
+        return _constant(value)
     if isinstance(value, Schedule) and not isinstance(value, type):
         return value
     if _is_number(value):
         return Constant(float(value))
     raise PlanError(f"{where}: expected a finite number or a schedule such as Linear(1.0, 0.1, steps=1_000_000), got {value!r}.")
+
+
+@lru_cache(maxsize=256)
+def _constant(value: float) -> Schedule:
+    return Constant(value)
 
 
 def _share(done: int, of: int) -> float:

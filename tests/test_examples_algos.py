@@ -1,0 +1,119 @@
+"""The examples on customising algorithms do what they say, and so does ``docs/customising.md``."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tflow
+from examples import callbacks, mixed_replay, own_loss, own_model, own_operator, two_frequencies
+from tests.test_docs import MYPY, ROOT, blocks
+from tflow import PPO, Stop
+
+OURS = [
+    module.__name__.rpartition(".")[2] for module in (callbacks, mixed_replay, own_loss, own_model, own_operator, two_frequencies)
+]
+
+
+def test_a_loss_of_ones_own_is_what_is_made_small() -> None:
+    without, with_term = own_loss.main(updates=40)
+    assert 0 <= with_term < without / 10
+
+
+def test_a_derived_loss_has_the_options_of_the_configuration() -> None:
+    config = own_loss.MirrorPPO(clip=0.1, max_kl=0.5, mirror_coef=2.0)
+    assert config.loss() == own_loss.MirrorLoss(clip=0.1, max_kl=0.5, mirror_coef=2.0)
+
+
+def test_a_policy_with_a_module_of_ones_own_is_the_same_after_loading(tmp_path: Path) -> None:
+    file = tmp_path / "waves.safetensors"
+    trained, loaded = own_model.main(updates=10, file=file)
+    for policy in (trained, loaded):
+        assert {type(module) for module in policy.module.modules()} >= {own_model.Waves}
+    np.testing.assert_array_equal(trained.flat.get(), loaded.flat.get())
+    assert [loaded.act(obs) for obs in own_model.PROBES] == [trained.act(obs) for obs in own_model.PROBES]
+    with pytest.raises(tflow.CheckpointError, match="pass it again as model="):
+        tflow.Policy.load(file)
+
+
+def test_operators_of_ones_own_see_every_batch_and_remember() -> None:
+    seen = own_operator.main(updates=30)
+    assert len(seen) >= 2
+    every = np.zeros(0)
+    for batch in seen:
+        np.testing.assert_array_equal(batch["env_rewards"], 1)
+        shaped = batch["env_rewards"] - own_operator.ShapeRewards().per_radian * np.abs(batch["obs"][:, own_operator.ANGLE])
+        every = np.concatenate([every, shaped])
+        np.testing.assert_allclose(batch["rewards"], shaped / np.sqrt(np.square(every).mean()), rtol=1e-4)
+
+
+@pytest.mark.parametrize("skip", [False, True])
+def test_policies_are_updated_in_the_ratio_that_the_plan_says(skip: bool) -> None:
+    updates, rows = two_frequencies.main(calm_updates=4, group=3, skip=skip)
+    assert updates == {"quick": 12, "calm": 4}
+    share = rows["calm"] / rows["quick"]
+    assert 0.2 < share < 0.5 if skip else 0.6 < share < 1.5
+
+
+def test_callbacks_see_every_item_and_change_nothing() -> None:
+    log, by_steps, by_function = callbacks.main(env_steps=700, growth=1.0)
+    assert len(log.stats) == by_steps.training.steps == len(log.batches)
+    assert len(log.fragments) == 2 * len(log.batches)
+    assert sum(log.fragments) == sum(log.batches) == by_steps.training.rows == by_steps.env_steps
+    assert [stats.version for stats in log.stats] == list(range(1, len(log.stats) + 1))
+    before = sum(log.batches[:-1])
+    assert before < 700 <= by_steps.env_steps
+    untapped = PPO(num_workers=2, num_envs=4, fragment=32, epochs=2, minibatch=64).run(stop=Stop(env_steps=700)).finish()
+    assert (untapped.training, untapped.episodes) == (by_steps.training, by_steps.episodes)
+    assert by_function.training.steps >= 2
+
+
+def test_a_stop_of_ones_own_ends_training() -> None:
+    returns: list[float] = []
+
+    def third(metrics: tflow.Metrics) -> bool:
+        returns.append(metrics.mean_return)
+        return len(returns) == 3
+
+    last = PPO(num_workers=1, num_envs=4, fragment=32, epochs=1).run(stop=third).finish()
+    assert last.training.steps == 3 == len(returns)
+
+
+def test_evaluation_happens_when_it_is_due() -> None:
+    steps, last = mixed_replay.main(every=400, evaluations=3)
+    per_round = 4 * 50
+    assert len(steps) == 3
+    for due, found in zip((400, 800, 1_200), steps, strict=True):
+        assert due <= found < due + 2 * per_round  # with the next report after the round in which it was due
+    assert last.evaluation.count == 4
+    assert last.training.worst_lag == 0, "fresh data is fresh, although another loss trains the same policy"
+    assert last.training.latest["better"] > 0, "replayed rows were learned from"
+
+
+def test_the_page_runs_and_type_checks(tmp_path: Path) -> None:
+    code = "\n".join(blocks((ROOT / "docs" / "customising.md").read_text(), "python"))
+    (tmp_path / "page.py").write_text(code)
+    environment = {"PYTHONPATH": str(ROOT), "PATH": os.environ["PATH"]}
+    subprocess.run([sys.executable, "page.py"], cwd=tmp_path, check=True, timeout=120, env=environment)
+    lenient = ["--allow-subclassing-any"]  # the page derives from nn.Module, and this configuration does not follow torch
+    command = [*MYPY, *lenient, "--cache-dir", str(tmp_path / "cache"), "page.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_examples_stay_small(name: str) -> None:
+    assert len((ROOT / "examples" / f"{name}.py").read_text().splitlines()) <= 70
+
+
+def test_tflow_check_finds_nothing_in_the_examples() -> None:
+    files = [f"examples/{name}.py" for name in OURS]
+    done = subprocess.run(
+        [sys.executable, "-m", "tflow.cli", "check", *files], cwd=ROOT, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,38 @@
+"""The fields of configurations with what they mean: the strings that stand below them, which editors show too."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import inspect
+from itertools import pairwise
+from typing import NamedTuple
+
+from tflow.algos.algorithm import Algorithm
+
+
+class Field(NamedTuple):
+    """One field of a configuration."""
+
+    name: str
+    default: object
+    meaning: str
+
+
+def fields_of(kind: type) -> list[Field]:
+    """The fields of a configuration, those of its bases first. What a class says of a field replaces what its bases say."""
+    meanings: dict[str, str] = {}
+    for base in reversed(kind.__mro__):
+        if issubclass(base, Algorithm):
+            meanings |= _written_in(base)
+    return [Field(each.name, each.default, meanings.get(each.name, "")) for each in dataclasses.fields(kind)]
+
+
+def _written_in(kind: type) -> dict[str, str]:
+    (tree,) = ast.parse(inspect.cleandoc(inspect.getsource(kind))).body
+    members = tree.body if isinstance(tree, ast.ClassDef) else []
+    return {
+        ast.unparse(field.target): " ".join(str(text.value.value).split())
+        for field, text in pairwise(members)
+        if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant)
+    }
