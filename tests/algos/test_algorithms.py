@@ -37,9 +37,11 @@ from tflow import (
     train,
 )
 from tflow.algos.fields import fields_of
+from tflow.combinators import graph
 from tflow.combinators.validate import actors_in
 from tflow.rl.learner import Learner
 from tflow.rl.policy import QPolicy
+from tflow.runtime.refs import carriers
 from tflow.runtime.sim import SimRuntime
 
 loose: Any = tflow  # Any: what checkers would reject, said at run time
@@ -338,3 +340,10 @@ def test_what_a_report_says_of_lag() -> None:
     found = reported(SMALL["IMPALA"], 10)[-1]
     assert found.flat()["lag"] > 0
     assert found.flat()["worst_lag"] == found.training.worst_lag > 0
+
+
+@pytest.mark.parametrize(("name", "through"), [("IMPALA", ["gather_async()", "MixInReplay()"]), ("ApeX", ["gather_async()"] * 2)])
+def test_rollouts_go_from_actor_to_actor(name: str, through: list[str]) -> None:
+    order = graph.walk(SMALL[name].plan().node)
+    unopened = carriers(order)
+    assert [node.what for node in order if node in unopened and node.what in through] == through

@@ -86,7 +86,7 @@ def test_evaluations_happen_once_per_so_many_env_steps_and_no_more(runtime: str,
     workers, evaluators = described(every)
     trained = found = wanted = 0
     with RUNTIMES[runtime]() as session, both(workers, evaluators, way).run(runtime=session) as run:
-        for _ in range(20):
+        for _ in range(15):
             item = next(run)
             trained += isinstance(item, TrainStats)
             found += isinstance(item, Episodes)

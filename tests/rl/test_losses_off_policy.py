@@ -186,7 +186,6 @@ def off_policy(draw: st.DrawFn) -> Batch[str]:
     return Batch(small.columns, ends=small.ends, finals={**small.finals, "obs": small.finals["obs"] / 10})
 
 
-@settings(max_examples=30)
 @given(off_policy(), shares, shares, clips, clips, clips, st.integers(0, 3))
 def test_impala_row_by_row(
     rows: Batch[str], gamma: float, lam: float, clip_rho: float, clip_c: float, clip_pg_rho: float, seed: int
@@ -453,8 +452,10 @@ def test_a_policy_that_moved_too_far_is_left_alone_until_the_next_batch(minibatc
     assert (outcome.updates, outcome.skipped, held.updates) == (allowed, 0, allowed)
     assert outcome.stats["kl"] == pytest.approx(np.mean(divergences[:allowed]), rel=1e-4)
     assert twin.train(rows, epochs=8, minibatch=minibatch).updates == every.updates
-    again = held.train(rows, epochs=8)  # the whole of it has moved too far for one more update
-    assert (again.updates, dict(again.stats)) == (0, {}) or again.stats["kl"] <= most
+    if minibatch is None:
+        stopped, again = held.weights, held.train(rows, epochs=8)
+        assert (again.updates, again.skipped, dict(again.stats)) == (0, 0, {}), "it is still where it was too far"
+        np.testing.assert_array_equal(held.weights, stopped)
 
 
 # --------------------------------------------------------------------------- goals of Q-learning

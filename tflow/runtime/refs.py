@@ -19,7 +19,17 @@ from tflow.runtime.cell import Cell, Site
 from tflow.runtime.stats import Reading
 from tflow.types import Frozen, RefOp
 
-PASSING = (nodes.Take, nodes.Drain, nodes.Every, nodes.Shuffle, nodes.Batch, nodes.UnionOf, nodes.Split, nodes.Branch)
+PASSING = (
+    nodes.Take,
+    nodes.Drain,
+    nodes.Every,
+    nodes.Shuffle,
+    nodes.MixIn,
+    nodes.Batch,
+    nodes.UnionOf,
+    nodes.Split,
+    nodes.Branch,
+)
 """They move items on and never look into them."""
 TAKING = (nodes.Scatter, nodes.CallActor)
 """They hand items to actors."""
