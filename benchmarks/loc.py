@@ -12,9 +12,11 @@ decorators, signatures, closing brackets and all lines of a string that is a val
 Names are looked up in the file's module, so through its imports, one level deep: what an operator uses in turn (bases, other
 functions, what runs in workers and learners) is not followed. What is in ``tflow.algos`` is: sub-flows of other algorithms,
 methods of their configurations. Of a class that is named for a method (``Batch.concat``), the method counts. Not counted:
-annotations; methods of streams (``gather_async``), as the paper does not count Ray's iterators; ``Algorithm``, which makes
-the workers and runs the plan, as RLlib's ``Trainer`` did. ``python -m benchmarks.loc`` prints the table; with ``--check`` it
-fails if a plan has more than 15 lines or a flow is not shorter than the paper's.
+annotations; methods of streams (``gather_async``), as the paper does not count Ray's iterators; ``tflow.algos.algorithm``,
+which makes the workers and runs the plan, as RLlib's ``Trainer`` did.
+
+``python -m benchmarks.loc`` prints the table; with ``--check`` it fails if a plan has more than 15 lines or a flow is not
+shorter than the paper's.
 """
 
 from __future__ import annotations
@@ -141,7 +143,7 @@ def named(node: ast.AST, of: FunctionType, owner: type[Algorithm] | None) -> Ite
 def config_of(module: ModuleType) -> type[Algorithm] | None:
     """The configuration that a file has."""
     found = [each for each in vars(module).values() if isinstance(each, type) and each.__module__ == module.__name__]
-    return next((each for each in found if issubclass(each, Algorithm) and each is not Algorithm), None)
+    return next((each for each in found if issubclass(each, Algorithm) and not inspect.isabstract(each)), None)
 
 
 def operators(module: ModuleType, config: type[Algorithm]) -> list[Thing]:

@@ -16,7 +16,7 @@ from tests.laws.world import PROVEN
 from tests.quality.test_flow_bugs import BUGS
 from tests.quality.test_operator_bugs import PLANTED
 from tests.types import markers
-from tflow import A2C, A3C, DQN, IMPALA, MAML, PPO, PPODQN, Algorithm, ApeX, Iter, ParIter
+from tflow import A2C, A3C, DQN, IMPALA, MAML, PPO, PPODQN, Algorithm, ApeX, Iter, ParIter, SinglePolicy
 from tflow.algos.fields import fields_of
 from tflow.combinators.labels import only_given
 from tflow.combinators.splits import Splits
@@ -29,7 +29,8 @@ PROOFS = (test_combinators, test_gather, test_merge_and_split, test_runs, test_t
 
 PAGE = Path(__file__).parent / "operators.md"
 ALGORITHMS_PAGE = Path(__file__).parent / "algorithms.md"
-ALGORITHMS: tuple[type, ...] = (Algorithm, A3C, A2C, PPO, DQN, ApeX, IMPALA, MAML, PPODQN)
+TITLE_OF: dict[type, str] = {Algorithm: "Of all algorithms", SinglePolicy: "Of all algorithms for one policy"}
+ALGORITHMS: tuple[type, ...] = (Algorithm, SinglePolicy, A3C, A2C, PPO, DQN, ApeX, IMPALA, MAML, PPODQN)
 CHECKING = Path(__file__).parent / "checking.md"
 
 # What each operator is called in the paper (P) or in the original iterator library (O); an empty entry is new here.
@@ -153,7 +154,7 @@ def law_pages() -> dict[str, str]:
 
 
 def law_page(law: Law[...]) -> str:
-    obeying = [operator for operator, laws in OBEYED.items() if law in laws]
+    obeying = sorted(operator for operator, laws in OBEYED.items() if law in laws)
     subject = "every operator of its kind" if law in OPERATOR_LAWS else ", ".join(f"`{name}`" for name in obeying)
     proofs = sorted({PROVEN[operator, law.name] for operator in obeying if (operator, law.name) in PROVEN})
     check = CHECKS[KIT[law.name]].format(name=law.name, constant=law.name.upper()) if law.name in KIT else ""
@@ -236,9 +237,10 @@ def filled(text: str, name: str, lines: list[str]) -> str:
 
 def fields_table(kind: type) -> list[str]:
     """The fields of a configuration that are not as those of all algorithms."""
-    common = {} if kind is Algorithm else {each.name: each.default for each in fields_of(Algorithm)}
+    base = Algorithm if kind is SinglePolicy else SinglePolicy if issubclass(kind, SinglePolicy) else Algorithm
+    common = {} if kind is Algorithm else {each.name: each.default for each in fields_of(base)}
     own = [each for each in fields_of(kind) if each.name not in common or each.default != common[each.name]]
-    title = "Of all algorithms" if kind is Algorithm else f"`{kind.__name__}`"
+    title = TITLE_OF.get(kind, f"`{kind.__name__}`")
     rows = [f"| `{each.name}` | `{usual(each.default)}` | {each.meaning.replace('``', '`')} |" for each in own]
     return ["", f"{title}:", "", "| field | default | |", "|---|---|---|", *rows]
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from typing_extensions import override
+
 from tflow import PPO, Loss, LossValue, Policy, PPOLoss, Stop, Sync, Tensors
 from tflow.rl.losses import PPOReads, actor_critic
 
@@ -19,6 +21,7 @@ class MirrorLoss(PPOLoss):
 
     mirror_coef: float = 1.0
 
+    @override
     def compute(self, policy: Policy, batch: Tensors, /, *, target: Policy | None, steps: int) -> LossValue:
         value = super().compute(policy, batch, target=target, steps=steps)
         net = actor_critic(self, policy).net
@@ -36,6 +39,7 @@ class MirrorPPO(PPO):
 
     mirror_coef: float = 1.0
 
+    @override
     def loss(self) -> Loss[PPOReads, Sync]:
         return MirrorLoss(**vars(super().loss()), mirror_coef=self.mirror_coef)  # with all that PPO passes to its own
 

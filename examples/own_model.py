@@ -15,6 +15,7 @@ from typing import Any
 import gymnasium
 import torch
 from torch import Tensor, nn
+from typing_extensions import override
 
 from tflow import PPO, Policy, Stop
 
@@ -30,6 +31,7 @@ class Waves(nn.Module):
         self.features = features
         self.frequencies = nn.Linear(observation_space.shape[0], features)
 
+    @override
     def forward(self, obs: Tensor) -> Tensor:
         """From (rows, 4) to (rows, features)."""
         return torch.sin(self.frequencies(obs))

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from tflow.algos.a3c import A3C as A3C
     from tflow.algos.a3c import a3c_plan as a3c_plan
     from tflow.algos.algorithm import Algorithm as Algorithm
+    from tflow.algos.algorithm import SinglePolicy as SinglePolicy
+    from tflow.algos.algorithm import create_multi_workers as create_multi_workers
     from tflow.algos.apex import ApeX as ApeX
     from tflow.algos.apex import apex_plan as apex_plan
     from tflow.algos.dqn import DQN as DQN
@@ -175,20 +177,20 @@ __all__ = [
     "ParallelEvaluations", "ParallelReplay", "ParallelRollouts", "ParameterNoise", "Piecewise", "Place", "Plan", "PlanError",
     "Policy", "PolicySpec", "Provenance", "QSpec", "RMSprop", "RayRuntime", "Ref", "RefOp", "ReplayActors", "Replayed",
     "ReportMetrics", "Resident", "Rollout", "RolloutWorker", "Run", "RunClosed", "RunStats", "Schedule", "Select",
-    "SendPriorities", "SendWeights", "Shard", "ShardFailed", "SmallCNN", "Source", "StandardizeFields", "Stateful",
-    "StatefulActorOp", "StatefulLiveOp", "Stateless", "Stop", "StoreToBuffer", "Sync", "Tensors", "TflowError", "TimeBudget",
-    "TrainOneStep", "TrainStats", "TrainingRun", "Union", "UpdatePriorities", "UpdateTargetNetwork", "UpdateWeights",
-    "Workers", "a2c_plan", "a3c_plan", "aggregate", "apex_plan", "create_actor", "create_actors",
-    "create_evaluation_workers", "create_learner", "create_replay_actors", "create_resident", "create_rollout_workers",
-    "dqn_plan", "flow", "from_actors", "from_items", "from_iterable", "from_range", "impala_plan", "maml_plan",
-    "par_from_items", "par_from_iterables", "par_from_range", "plan", "ppo_dqn_plan", "ppo_plan", "train",
+    "SendPriorities", "SendWeights", "Shard", "ShardFailed", "SinglePolicy", "SmallCNN", "Source", "StandardizeFields",
+    "Stateful", "StatefulActorOp", "StatefulLiveOp", "Stateless", "Stop", "StoreToBuffer", "Sync", "Tensors", "TflowError",
+    "TimeBudget", "TrainOneStep", "TrainStats", "TrainingRun", "Union", "UpdatePriorities", "UpdateTargetNetwork",
+    "UpdateWeights", "Workers", "a2c_plan", "a3c_plan", "aggregate", "apex_plan", "create_actor", "create_actors",
+    "create_evaluation_workers", "create_learner", "create_multi_workers", "create_replay_actors", "create_resident",
+    "create_rollout_workers", "dqn_plan", "flow", "from_actors", "from_items", "from_iterable", "from_range", "impala_plan",
+    "maml_plan", "par_from_items", "par_from_iterables", "par_from_range", "plan", "ppo_dqn_plan", "ppo_plan", "train",
 ]  # fmt: skip
 
 # Where each public name lives; a test keeps this table, the list above and the imports the same.
 _HOMES = {
     "tflow.algos.a2c": ("A2C", "a2c_plan"),
     "tflow.algos.a3c": ("A3C", "a3c_plan"),
-    "tflow.algos.algorithm": ("Algorithm",),
+    "tflow.algos.algorithm": ("Algorithm", "SinglePolicy", "create_multi_workers"),
     "tflow.algos.apex": ("ApeX", "apex_plan"),
     "tflow.algos.dqn": ("DQN", "dqn_plan"),
     "tflow.algos.impala": ("IMPALA", "impala_plan"),

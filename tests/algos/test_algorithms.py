@@ -6,7 +6,7 @@ import ast
 import inspect
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import FrozenInstanceError, fields, replace
+from dataclasses import FrozenInstanceError, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from tflow import (
     A3C,
     DQN,
     IMPALA,
+    LSTM,
     MAML,
     MLP,
     PPO,
@@ -28,12 +29,25 @@ from tflow import (
     Algorithm,
     ApeX,
     Episodes,
+    EpsilonGreedy,
     Metrics,
+    ParallelEvaluations,
+    ParallelRollouts,
+    Plan,
     PlanError,
     Policy,
     ReplayActors,
+    ReportMetrics,
+    Select,
+    SinglePolicy,
     Stop,
+    TrainOneStep,
+    Union,
+    create_evaluation_workers,
+    create_multi_workers,
     from_range,
+    impala_plan,
+    ppo_plan,
     train,
 )
 from tflow.algos.fields import fields_of
@@ -41,13 +55,17 @@ from tflow.combinators import graph
 from tflow.combinators.validate import actors_in
 from tflow.rl.learner import Learner
 from tflow.rl.policy import QPolicy
+from tflow.rl.sample_envs import MultiCartPole
 from tflow.runtime.refs import carriers
 from tflow.runtime.sim import SimRuntime
 
 loose: Any = tflow  # Any: what checkers would reject, said at run time
-ALGOS = Path(str(tflow.__file__)).parent / "algos"
 TINY = MLP((8,))
 FEW: dict[str, Any] = {"num_envs": 2, "model": TINY}  # Any: several kinds
+PAIR: dict[str, Any] = {
+    "ppo": PPO(epochs=2, minibatch=16, model=TINY),
+    "dqn": DQN(min_size=50, batch=8, model=TINY),
+}  # Any: as above
 SMALL: dict[str, Algorithm] = {
     "A3C": A3C(fragment=8, **FEW),
     "A2C": A2C(fragment=8, **FEW),
@@ -56,7 +74,7 @@ SMALL: dict[str, Algorithm] = {
     "ApeX": ApeX(min_size=50, batch=8, capacity=200, samples_per_insert=2, **FEW),
     "IMPALA": IMPALA(fragment=8, replay_proportion=0.5, **FEW),
     "MAML": MAML(fragment=20, tasks=2, epochs=2, **FEW),
-    "PPODQN": PPODQN(fragment=16, ppo_batch=32, ppo=PPO(epochs=2, minibatch=16), dqn=DQN(min_size=50, batch=8), **FEW),
+    "PPODQN": PPODQN(fragment=16, num_envs=2, ppo_batch=32, **PAIR),
 }
 KINDS = [type(each) for each in SMALL.values()]
 
@@ -76,7 +94,7 @@ def test_every_field_is_documented_and_has_a_usual_value(kind: type[Algorithm]) 
     assert len(fields_of(kind)) == len(fields(kind))
     assert kind() == kind()
     with pytest.raises(FrozenInstanceError):
-        kind().lr = 1.0  # type: ignore[misc]  # that is the point
+        kind().num_envs = 1  # type: ignore[misc]  # that is the point
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -90,10 +108,9 @@ def test_a_file_has_one_algorithm_and_cites_its_paper(kind: type[Algorithm]) -> 
 
 
 def test_algorithms_are_nothing_but_plans() -> None:
-    for path in ALGOS.glob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if path.name not in ("algorithm.py", "training.py"):  # what they have in common, and what runs them
-                assert not isinstance(node, (ast.For, ast.While, ast.Try, ast.With)), f"{path.name}:{node.lineno}"
+    for kind in KINDS:
+        for node in ast.walk(ast.parse(Path(inspect.getfile(kind)).read_text())):
+            assert not isinstance(node, (ast.For, ast.While, ast.Try, ast.With)), f"{kind.__name__}, line {node.lineno}"
 
 
 @pytest.mark.parametrize(
@@ -116,6 +133,17 @@ def test_algorithms_are_nothing_but_plans() -> None:
         (lambda: Stop(env_steps=0), "Stop: env_steps must be at least 1, got 0"),
         (lambda: Stop(episodes=1000), "Stop: episodes must be at most 100, got 1000"),
         (lambda: Stop(seconds=0), "Stop: seconds must be finite and above 0"),
+        (lambda: loose.Stop(mean_return="high"), "Stop: mean_return must be a number, got 'high'"),
+        (lambda: DQN(model=LSTM(8)), "DQN: it does not train networks with a memory; got LSTM"),
+        (lambda: MAML(model=LSTM(8)), "MAML: it does not train networks with a memory"),
+        (lambda: PPO(device="gpu").plan(), "create_rollout_workers: device must be one of torch's"),
+        (
+            lambda: loose.create_multi_workers({"a": 3}, env=MultiCartPole, policy_of=str),
+            "each algorithm must be a config",
+        ),
+        (lambda: loose.create_multi_workers(3, env=MultiCartPole, policy_of=str), "algorithms must be one configuration"),
+        (lambda: TrainOneStep(MAML().workers(MAML().loss()), minibatch=8), "MAMLLoss looks at each batch as a whole"),
+        (lambda: unevaluated(), "nobody sends weights to workers.evaluation, so the first policy would be evaluated for ever"),
         (lambda: loose.train(3), "train: plan must be a plan, such as"),
         (lambda: loose.train(PPO().plan(), stop=3), r"train: stop must be a Stop such as Stop\(env_steps=100_000\)"),
         (lambda: loose.train(loose.Plan(from_range(3).node)), "the plan does not end in ReportMetrics"),
@@ -124,6 +152,12 @@ def test_algorithms_are_nothing_but_plans() -> None:
 def test_sentences(make: Callable[[], object], message: str) -> None:
     with pytest.raises(PlanError, match=message):
         make()
+
+
+def unevaluated() -> Plan[Metrics]:
+    workers = A2C().workers(A2C().loss())
+    evaluations = ParallelEvaluations(create_evaluation_workers(workers, every=10)).gather_sync()
+    return ReportMetrics(Union(evaluations, ParallelRollouts(workers).gather_sync()), workers)
 
 
 # --------------------------------------------------------------------------- they run
@@ -283,6 +317,49 @@ def test_earlier_rollouts_are_mixed_in() -> None:
     new, mixed = (reported(IMPALA(fragment=8, replay_proportion=share, **FEW), 20)[-1] for share in (0.0, 1.0))
     assert new.training.rows <= new.env_steps
     assert mixed.training.rows >= 1.8 * mixed.env_steps - 4 * 16
+
+
+def test_each_policy_has_what_its_algorithm_describes() -> None:
+    algorithms: dict[str, SinglePolicy] = {"a": PPO(lr=1e-5, model=TINY), "b": DQN(lr=0.5, epsilon=0.3, model=MLP((4,)))}
+    spec = create_multi_workers(algorithms, env=MultiCartPole, policy_of=first_or_second).spec
+    assert [spec.optimizer_of(name).lr for name in "ab"] == [1e-5, 0.5]
+    assert [spec.model_of(name) for name in "ab"] == [TINY, MLP((4,))]
+    assert [spec.exploration_of(name) for name in "ab"] == [None, EpsilonGreedy(0.3)]
+    assert [type(spec.losses[name]).__name__ for name in "ab"] == ["PPOLoss", "DQNLoss"]
+
+
+def first_or_second(agent: str) -> str:
+    return "a" if agent == "agent_0" else "b"
+
+
+def test_flows_with_a_learner_elsewhere_train_one_of_several_policies() -> None:
+    algorithms: dict[str, SinglePolicy] = {"a": PPO(model=TINY), "b": IMPALA(model=TINY)}
+    workers = create_multi_workers(algorithms, env=MultiCartPole, policy_of=first_or_second, num_envs=2, fragment=8)
+    one, two = ParallelRollouts(workers).split()
+    trained = Union(ppo_plan(Select(one, policy="a"), workers), impala_plan(Select(two, policy="b"), workers, policy="b"))
+    last = train(ReportMetrics(trained, workers), stop=Stop(updates=40)).finish()
+    assert last.training.policies["b"] > 0
+    assert last.flat()["b/updates"] == last.training.policies["b"]
+
+
+@dataclass(frozen=True)
+class Spied:
+    """A learning rate that tells when it was asked for."""
+
+    asked: list[int]
+
+    def at(self, steps: int, /) -> float:
+        self.asked.append(steps)
+        return 1e-3
+
+
+@pytest.mark.parametrize("kind", [IMPALA, ApeX])
+def test_schedules_go_by_env_steps_wherever_the_learner_is(kind: type[IMPALA] | type[ApeX]) -> None:
+    options: dict[str, Any] = {"replay_proportion": 2.0} if kind is IMPALA else {"min_size": 50, "batch": 32}  # Any: kinds
+    asked: list[int] = []
+    last = kind(lr=Spied(asked), num_envs=2, model=TINY, fragment=8, **options).run(stop=Stop(updates=60)).finish()
+    assert last.training.rows > 1.5 * last.env_steps, "otherwise rows would do as well"
+    assert 0.5 * last.env_steps < max(asked) <= last.env_steps
 
 
 # --------------------------------------------------------------------------- asynchrony

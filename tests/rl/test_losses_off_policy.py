@@ -76,7 +76,21 @@ LINE = spaces.Box(-1e6, 1e6, (1,), np.float32)
 KINDS: tuple[Literal["scalar", "categorical", "quantile"], ...] = ("scalar", "categorical", "quantile")
 Kind = Literal["scalar", "categorical", "quantile"]
 PLANS = (((3, "terminated"), (4, "truncated")), ((2, "terminated"), (5, "terminated")))
-ENV = EnvSpec(partial(PlannedEnv, PLANS))
+
+
+class Modest(PlannedEnv):
+    """What it shows and pays is as small as the values of a network, so that none of these is lost among the rewards."""
+
+    def look(self, action: int) -> Array:
+        shown: Array = super().look(action) / np.array([1000, 10, 10, 4], np.float32)
+        return shown
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:  # Any: gymnasium's
+        obs, reward, terminated, truncated, info = super().step(action)
+        return obs, reward % 10 / 10, terminated, truncated, info
+
+
+ENV = EnvSpec(partial(Modest, PLANS))
 SMALL: dict[str, Any] = {"num_envs": 2, "fragment": 6, "model": MLP((4,)), "optimizer": Adam(lr=0.01)}  # Any: several kinds
 STILL = SGD(lr=1e-30)
 """An optimiser that leaves weights as they are, so that all minibatches meet the same policy."""
@@ -487,6 +501,32 @@ def test_goals_that_come_with_the_batch_are_not_computed_again(kind: Kind, doubl
     assert number(other.total) != number(plain.total), "they are read"
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("double", [True, False])
+def test_goals_row_by_row(kind: Kind, double: bool) -> None:
+    """Reward, and what the target network says of the best action next; ``double`` asks the policy which that is."""
+    loss = q_loss(kind, double)
+    policy: QPolicy = made(loss.policy())
+    target: QPolicy = made(loss.policy(), seed=3)
+    discounts = np.linspace(0, 1, 12, dtype=np.float32)
+    rows = replayed().with_columns({"discounts": discounts})
+    goals = loss.goals(policy, target, Tensors.of(rows)).numpy()
+    after = torch.from_numpy(np.array(rows["next_obs"]))
+    chosen = (policy if double else target).scores(rows["next_obs"]).argmax(axis=1)
+    assert (policy.scores(rows["next_obs"]).argmax(axis=1) != target.scores(rows["next_obs"]).argmax(axis=1)).any()
+    for row, said in enumerate(target.net(after)[0].detach().numpy()[np.arange(12), chosen]):
+        reward, discount = float(rows["rewards"][row]), float(discounts[row])
+        if kind != "categorical":
+            np.testing.assert_allclose(goals[row], reward + discount * said, rtol=1e-5, atol=1e-6)
+            continue
+        wanted, chances = np.zeros(5), np.exp(said) / np.exp(said).sum()
+        for atom, chance in zip(range(-2, 3), chances, strict=True):  # atoms are 1 apart, from -2 to 2
+            place = max(-2.0, min(2.0, reward + discount * atom)) + 2
+            low = min(int(place), 3)
+            wanted[[low, low + 1]] += chance * (low + 1 - place), chance * (place - low)
+        np.testing.assert_allclose(goals[row], wanted, rtol=1e-4, atol=1e-6)
+
+
 def q_workers(kind: Kind = "scalar", **more: Any) -> Workers[Any, Any]:  # Any: options, and what the loss reads
     return create_rollout_workers(env=ENV, loss=q_loss(kind), exploration=EpsilonGreedy(1.0), **{**SMALL, **more})
 
@@ -601,8 +641,9 @@ def test_workers_rate_their_rows_by_their_own_weights(n_step: int, gamma: float)
     worker = spec(Shard("workers", 0, 1, 0, seed=7, session_seed=3))
     assert isinstance(worker, SingleWorker)
     policy = worker.policy
+    ComputePriorities().apply(worker, worker.sample())
     sent = np.random.default_rng(1).normal(0, 0.5, len(policy.flat.get())).astype(np.float32)
-    worker.set_weights(Weights("default", sent))
+    worker.set_weights(Weights("default", sent))  # they are what counts from now on, also as what they are compared with
     rollout = worker.sample()
     rows = rollout.untyped()
     found = ComputePriorities(n_step=n_step, gamma=gamma).apply(worker, rollout)

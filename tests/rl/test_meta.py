@@ -321,9 +321,8 @@ def test_a_worker_gives_back_all_that_it_played_and_goes_to_another_task(inner_s
         np.testing.assert_allclose(goal_of(part), task, atol=1e-4)
         assert part["advantages"].mean() == pytest.approx(0.0, abs=1e-5)
         assert part["advantages"].std() == pytest.approx(1.0, rel=1e-4)
-    # envs go on where they were: episodes of 4 steps, 6 steps at a time
-    times = [[step % 4 for step in range(6 * phase, 6 * phase + 6)] for phase in range(phases)]
-    assert rows["t"].tolist() == [t for each in times for t in each * 2]
+    # each phase begins with fresh episodes, of 4 steps, in rollouts of 6
+    assert rows["t"].tolist() == [0, 1, 2, 3, 0, 1] * 2 * phases
     # and the next rollout is about another task, from its beginning
     assert worker.goal != task
     later = worker.sample()
@@ -337,28 +336,38 @@ def test_a_worker_gives_back_all_that_it_played_and_goes_to_another_task(inner_s
 def test_tasks_of_different_workers_have_different_numbers() -> None:
     numbers: set[int] = set()
     for index in range(3):
-        spec = WorkerSpec(NAVIGATION, {"default": MAMLLoss()}, num_envs=2, fragment=6, model=MLP((4,)))
+        spec = WorkerSpec(NAVIGATION, {"default": MAMLLoss()}, MLP((4,)), num_envs=1, fragment=1)  # a task is 2 steps
         worker = SingleWorker(spec, Shard("workers", index, 3, 0, seed=index))
         for _ in range(3):
             numbers |= set(AdaptToTask().apply(worker, worker.sample())["task"].tolist())
     assert len(numbers) == 9
 
 
-@pytest.mark.parametrize(("inner_steps", "after"), [(1, 4), (2, 2)])
-def test_episodes_before_and_after_are_told_apart(inner_steps: int, after: int) -> None:
-    """Episodes of 4 steps end after the steps 4; 8 and 12; 16: of two envs, in rollouts of 6 steps."""
+@pytest.mark.parametrize("inner_steps", [1, 2])
+def test_episodes_before_and_after_are_told_apart(inner_steps: int) -> None:
+    """Two envs, rollouts of 6 steps, episodes of 4: each phase ends one per env."""
     worker = Watched(MAMLLoss(inner_steps=inner_steps))
     adapted = AdaptToTask().apply(worker, worker.sample())
     rows, summary = adapted.untyped(), adapted.summary
     assert isinstance(summary, Episodes)
     assert summary.policies.keys() == {"before", "after"}
     before, later = summary.policies["before"], summary.policies["after"]
-    assert (before.count, later.count) == (2, after)
+    assert (before.count, later.count) == (2, 2)
     assert (summary.count, summary.returns, summary.lengths) == (later.count, later.returns, later.lengths)
     first = rows.slice(0, 12)
     sums = [float(piece["rewards"].sum()) for piece in first.pieces() if piece["truncated"][-1]]
     assert sorted(before.returns) == pytest.approx(sorted(sums), rel=1e-5)
     assert before.returns != later.returns
+
+
+def test_a_task_whose_envs_failed_is_left_out() -> None:
+    worker = Watched(MAMLLoss())
+    nothing: Rollout = Batch({}, env_steps=5, summary=Episodes(lost=2))
+    task, adapted = worker.goal, AdaptToTask().apply(worker, nothing)
+    assert (len(adapted), adapted.env_steps) == (0, 5)
+    assert isinstance(adapted.summary, Episodes)
+    assert (adapted.summary.count, adapted.summary.lost) == (0, 2)
+    assert worker.goal != task
 
 
 def test_weights_are_restored_whatever_happens_meanwhile() -> None:

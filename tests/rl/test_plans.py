@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, ClassVar, Literal, TypeVar, cast
 
 import numpy as np
 import pytest
@@ -43,6 +43,7 @@ from tflow import (
     ParallelRollouts,
     Plan,
     PlanError,
+    Policy,
     PPOLoss,
     ReportMetrics,
     Rollout,
@@ -52,6 +53,7 @@ from tflow import (
     Shard,
     StandardizeFields,
     StoreToBuffer,
+    Tensors,
     TrainOneStep,
     TrainStats,
     Union,
@@ -795,6 +797,49 @@ def test_evaluation_runs_beside_training() -> None:
     evaluators = create_evaluation_workers(workers, episodes=3)
     found = reports(ParallelEvaluations(evaluators).gather_sync(), 2)
     assert [each.count for each in found] == [3, 3]
+
+
+class Odd(A3CLoss):
+    """A loss that goes wrong in one of several ways."""
+
+    how: ClassVar[str] = ""
+
+    def compute(self, policy: Policy, batch: Tensors, /, *, target: Policy | None, steps: int) -> LossValue:
+        value = super().compute(policy, batch, target=target, steps=steps)
+        wrong: Any = {  # Any: what checkers would reject
+            "a tensor": value.total,
+            "rows": value._replace(total=batch["rewards"] * value.total),
+            "no gradient": value._replace(total=value.total.detach()),
+            "a float": value._replace(stats=cast("Any", {"mine": 1.0})),  # Any: as above
+        }[self.how]
+        return cast("LossValue", wrong)
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ("a tensor", r"Odd.compute must return a LossValue\(total, stats\), got Tensor"),
+        ("rows", "Odd.compute: total must be one number with a gradient"),
+        ("no gradient", "Odd.compute: total must be one number with a gradient"),
+        ("a float", "Odd.compute: stats must be single numbers, as tensors; mine are not"),
+    ],
+)
+def test_what_is_wrong_with_a_loss_of_ones_own(how: str, message: str) -> None:
+    kind = type("Odd", (Odd,), {"how": how})
+    workers = create_rollout_workers(env=ENV, loss=kind(), **SMALL)
+    with pytest.raises(OperatorError, match=message):
+        reports(ParallelRollouts(workers).gather_sync().for_each(TrainOneStep(workers)), 1)
+
+
+@pytest.mark.parametrize("workers_in_pool", [1, 2])
+def test_a_round_that_another_step_has_trained_on_before_is_stale(workers_in_pool: int) -> None:
+    """Behind a split, the other branch may train first; a whole round must be as new as the weights."""
+    workers = create_rollout_workers(env=ENV, loss=PPOLoss(), num_workers=workers_in_pool, **SMALL)
+    rounds = ConcatRounds(ParallelRollouts(workers).par_with_columns(ComputeAdvantages()).gather_rounds())
+    one, two = rounds.split()
+    first, second = (branch.for_each(TrainOneStep(workers)) for branch in (one, two))
+    with pytest.raises(OperatorError, match=r"between a split\(\) and this one"):
+        reports(Union(first, second), 4)
 
 
 # --------------------------------------------------------------------------- bad input

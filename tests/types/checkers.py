@@ -31,6 +31,7 @@ def mypy(*files: str) -> Rejected:
     output = run(
         "mypy",
         "--strict",
+        "--allow-subclassing-any",  # these runs do not follow torch
         "--no-error-summary",
         "--hide-error-context",
         "--config-file",

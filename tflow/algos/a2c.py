@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tflow.algos.algorithm import Algorithm
+from tflow.algos.algorithm import SinglePolicy
 from tflow.combinators.runnable import Plan
 from tflow.combinators.stream import Iter
 from tflow.rl.batch import Rollout
@@ -22,7 +22,7 @@ from tflow.types import Async, Sync
 
 
 @dataclass(frozen=True, kw_only=True)
-class A2C(Algorithm):
+class A2C(SinglePolicy):
     """Advantage actor-critic, synchronous."""
 
     fragment: int = 10
@@ -37,7 +37,6 @@ class A2C(Algorithm):
     """What the entropy of the policy counts: more of it explores longer."""
 
     def loss(self) -> Loss[Rollout, Async]:
-        """What is made small."""
         return A3CLoss(gamma=self.gamma, lam=self.lam, value_coef=self.value_coef, entropy_coef=self.entropy_coef)
 
     def plan(self) -> Plan[Metrics]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tflow.algos.algorithm import Algorithm
+from tflow.algos.algorithm import SinglePolicy
 from tflow.combinators.par import ParIter
 from tflow.combinators.runnable import Plan
 from tflow.combinators.stream import Iter
@@ -24,7 +24,7 @@ from tflow.types import Async
 
 
 @dataclass(frozen=True, kw_only=True)
-class A3C(Algorithm):
+class A3C(SinglePolicy):
     """Asynchronous advantage actor-critic."""
 
     fragment: int = 10
@@ -39,7 +39,6 @@ class A3C(Algorithm):
     """What the entropy of the policy counts: more of it explores longer."""
 
     def loss(self) -> Loss[Rollout, Async]:
-        """What is made small."""
         return A3CLoss(gamma=self.gamma, lam=self.lam, value_coef=self.value_coef, entropy_coef=self.entropy_coef)
 
     def plan(self) -> Plan[Metrics]:

@@ -1,37 +1,38 @@
-"""What algorithms have in common: the fields of their configurations, and how they are run."""
+"""What algorithms have in common: the fields of their configurations, their workers, and how they are run."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from typing_extensions import TypeVar
 
 from tflow.algos.training import Stop, TrainingRun, train
 from tflow.combinators import check
 from tflow.combinators.runnable import Plan
+from tflow.errors import PlanError
 from tflow.rl.exploration import Exploration
 from tflow.rl.losses import Loss
 from tflow.rl.metrics import Metrics
-from tflow.rl.models import ModelLike
+from tflow.rl.models import LSTM, ModelLike
 from tflow.rl.optimizers import Adam, Optimizer
 from tflow.rl.schedules import Schedule
-from tflow.rl.workers import EnvLike, Workers, create_rollout_workers
+from tflow.rl.workers import AnyLoss, EnvLike, MultiWorkers, Workers, create_rollout_workers
 from tflow.types import Async
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tflow.runtime.base import Runtime
 
 Reads = TypeVar("Reads")
 Requires = TypeVar("Requires", bound=Async)
+P = TypeVar("P", bound=str)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Algorithm(ABC):
-    """The configuration of an algorithm. Derive from one to change its loss, its optimiser or its plan."""
+    """The configuration of an algorithm: where experience comes from, and the plan."""
 
     env: EnvLike = "CartPole-v1"
     """A gymnasium id, a function that makes an env, or an ``EnvSpec``."""
@@ -41,46 +42,16 @@ class Algorithm(ABC):
     """Envs per worker; all are stepped, and acted on, together."""
     fragment: int = 128
     """Steps of every env per rollout."""
-    model: ModelLike = "auto"
-    """The network: ``"auto"`` looks at the observations, ``MLP((64, 64))`` and others describe it, a function makes your own."""
-    lr: float | Schedule = 3e-4
-    """The learning rate, or its schedule over env steps."""
-    gamma: float = 0.99
-    """How much the future counts: the discount per step."""
-    max_grad_norm: float | None = 0.5
-    """Longer gradients are cut to this length; None leaves them."""
     device: str = "auto"
-    """Where the learner computes: a torch device, or ``"auto"`` for a GPU if there is one."""
+    """Where learners compute: a torch device, or ``"auto"`` for a GPU if there is one."""
 
     def __post_init__(self) -> None:
-        where = type(self).__name__
         for name in ("num_workers", "num_envs", "fragment"):
-            check.whole(where, name, getattr(self, name), least=1)
-        check.share(where, "gamma", self.gamma)
-        if self.max_grad_norm is not None:
-            check.positive(where, "max_grad_norm", self.max_grad_norm)
+            check.whole(type(self).__name__, name, getattr(self, name), least=1)
 
     @abstractmethod
     def plan(self) -> Plan[Metrics]:
         """The algorithm as a plan: print it, draw it, run it on any runtime."""
-
-    def optimizer(self) -> Optimizer:
-        """How weights follow gradients."""
-        return Adam(lr=self.lr)
-
-    def workers(self, loss: Loss[Reads, Requires], exploration: Exploration | None = None) -> Workers[Reads, Requires]:
-        """The rollout workers that this configuration describes."""
-        return create_rollout_workers(
-            env=self.env,
-            loss=loss,
-            num_workers=self.num_workers,
-            num_envs=self.num_envs,
-            fragment=self.fragment,
-            model=self.model,
-            exploration=exploration,
-            optimizer=self.optimizer(),
-            device=self.device,
-        )
 
     def run(
         self, *, stop: Stop | Callable[[Metrics], bool] | None = None, runtime: Runtime | None = None, seed: int = 0
@@ -90,3 +61,94 @@ class Algorithm(ABC):
         Without ``runtime`` everything happens in this process; without ``stop`` it goes on until you let go of it.
         """
         return train(self.plan(), stop=stop, runtime=runtime, seed=seed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SinglePolicy(Algorithm):
+    """The configuration of an algorithm for one policy. Derive from one to change its loss, its optimiser or its plan."""
+
+    model: ModelLike = "auto"
+    """The network: ``"auto"`` looks at the observations, ``MLP((64, 64))`` and others describe it, a function makes your own."""
+    lr: float | Schedule = 3e-4
+    """The learning rate, or its schedule over env steps."""
+    gamma: float = 0.99
+    """How much the future counts: the discount per step."""
+    max_grad_norm: float | None = 0.5
+    """Longer gradients are cut to this length; None leaves them."""
+
+    with_memory: ClassVar[bool] = True
+    """It can train networks with a memory."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.model, LSTM) and not self.with_memory:
+            raise PlanError(
+                f"{type(self).__name__}: it does not train networks with a memory; got {self.model!r}. PPO, A2C, A3C "
+                "and IMPALA do."
+            )
+        check.share(type(self).__name__, "gamma", self.gamma)
+        if self.max_grad_norm is not None:
+            check.positive(type(self).__name__, "max_grad_norm", self.max_grad_norm)
+
+    @abstractmethod
+    def loss(self) -> AnyLoss:
+        """What is made small."""
+
+    def optimizer(self) -> Optimizer:
+        """How weights follow gradients."""
+        return Adam(lr=self.lr)
+
+    def exploration(self) -> Exploration | None:
+        """How other actions are tried than those of the policy, if at all."""
+        return None
+
+    def workers(self, loss: Loss[Reads, Requires]) -> Workers[Reads, Requires]:
+        """The rollout workers that this configuration describes, for a loss, which is in their type."""
+        return create_rollout_workers(
+            env=self.env,
+            loss=loss,
+            num_workers=self.num_workers,
+            num_envs=self.num_envs,
+            fragment=self.fragment,
+            model=self.model,
+            exploration=self.exploration(),
+            optimizer=self.optimizer(),
+            device=self.device,
+        )
+
+
+def create_multi_workers(
+    algorithms: Mapping[P, SinglePolicy],
+    *,
+    env: EnvLike,
+    policy_of: Callable[[str], P],
+    num_workers: int = 2,
+    num_envs: int = 8,
+    fragment: int = 128,
+    device: str = "auto",
+) -> MultiWorkers[P]:
+    """Workers for an env with several agents: each policy has the loss, the model, the optimiser and the exploration that its
+    algorithm describes. ``policy_of`` says which policy an agent has.
+
+    Law: describing creates nothing; two equal descriptions are two sets of workers.
+    """
+    check.instance("create_multi_workers", "algorithms", algorithms, Mapping, "one configuration such as PPO() per policy")
+    for each in algorithms.values():
+        check.instance("create_multi_workers", "each algorithm", each, SinglePolicy, "a configuration such as PPO()")
+    losses: dict[P, AnyLoss] = {name: each.loss() for name, each in algorithms.items()}
+    models: dict[P, ModelLike] = {name: each.model for name, each in algorithms.items()}
+    optimizers: dict[P, Optimizer] = {name: each.optimizer() for name, each in algorithms.items()}
+    tried = {name: each.exploration() for name, each in algorithms.items()}
+    exploration: dict[P, Exploration] = {name: each for name, each in tried.items() if each is not None}
+    return create_rollout_workers(
+        env=env,
+        losses=losses,
+        policy_of=policy_of,
+        num_workers=num_workers,
+        num_envs=num_envs,
+        fragment=fragment,
+        model=models,
+        exploration=exploration,
+        optimizer=optimizers,
+        device=device,
+    )

@@ -63,15 +63,18 @@ class ApeX(DQN):
         )
 
     def plan(self) -> Plan[Metrics]:
-        workers = self.workers(self.loss(), self.exploration())
+        workers = self.workers(self.loss())
         return ReportMetrics(apex_plan(ParallelRollouts(workers), workers, self), workers)
 
 
-def apex_plan(stream: ParIter[Rollout], workers: AnyWorkers, config: ApeX = ApeX()) -> Iter[TrainStats]:
+def apex_plan(
+    stream: ParIter[Rollout], workers: AnyWorkers, config: ApeX = ApeX(), *, policy: str = "default"
+) -> Iter[TrainStats]:
     """Workers rate and replay actors keep what comes; a learner beside them learns from what was kept."""
     buffer = config.replay()
     rated = stream.par_for_each(ComputePriorities(n_step=config.n_step, gamma=config.gamma))
     store = rated.gather_async(max_staleness=config.max_staleness).for_each(StoreToBuffer(buffer))
+    learner = create_learner(workers, policy=policy, loss=config.loss())
     learn = LearnOnBatch(max_grad_norm=config.max_grad_norm, weights_every=config.weights_every)
-    learned = ParallelReplay(buffer).gather_async(in_flight=2).hand_off(create_learner(workers), learn, mailbox=config.mailbox)
-    return Union(store.drain(), learned.for_each(SendPriorities()).for_each(SendWeights(workers)))
+    learned = ParallelReplay(buffer).gather_async(in_flight=2).hand_off(learner, learn, mailbox=config.mailbox)
+    return Union(store.drain(), learned.for_each(SendPriorities()).for_each(SendWeights(workers, learner)))

@@ -9,9 +9,9 @@ learned from per row that is stored.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
-from tflow.algos.algorithm import Algorithm
+from tflow.algos.algorithm import SinglePolicy
 from tflow.combinators.runnable import Plan
 from tflow.combinators.stream import Iter
 from tflow.combinators.union import Union
@@ -31,9 +31,10 @@ MOST = 1_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class DQN(Algorithm):
+class DQN(SinglePolicy):
     """Deep Q-learning."""
 
+    with_memory: ClassVar[bool] = False
     num_workers: int = 1
     """Rollout workers, each a process of its own on Ray."""
     fragment: int = 4
@@ -42,7 +43,7 @@ class DQN(Algorithm):
     """The learning rate, or its schedule over env steps."""
     max_grad_norm: float | None = 10.0
     """Longer gradients are cut to this length; None leaves them."""
-    epsilon: float | Schedule = Linear(1.0, 0.05, steps=10_000)
+    epsilon: float | Schedule = Linear(1.0, 0.02, steps=8_000)
     """How often a random action is tried; 0 for noisy networks."""
     batch: int = 64
     """Rows per update."""
@@ -52,7 +53,7 @@ class DQN(Algorithm):
     """Rows that are stored before training begins."""
     samples_per_insert: float = 16.0
     """Rows that are learned from, per row that is stored."""
-    target_every: int = 200
+    target_every: int = 50
     """Updates after which the target network is renewed."""
     double: bool = True
     """The policy chooses the next action, the target network values it."""
@@ -78,14 +79,12 @@ class DQN(Algorithm):
     """Explore by noise in the network."""
 
     def loss(self) -> Loss[Replayed, Async]:
-        """What is made small."""
         spec = QSpec(
             duelling=self.duelling, kind=self.kind, atoms=self.atoms, v_min=self.v_min, v_max=self.v_max, noisy=self.noisy
         )
         return DQNLoss(double=self.double, target_every=self.target_every, spec=spec)
 
     def exploration(self) -> Exploration:
-        """How other actions are tried."""
         return EpsilonGreedy(self.epsilon)
 
     def replay(self) -> ReplayActors:
@@ -103,7 +102,7 @@ class DQN(Algorithm):
         )
 
     def plan(self) -> Plan[Metrics]:
-        workers = self.workers(self.loss(), self.exploration())
+        workers = self.workers(self.loss())
         return ReportMetrics(dqn_plan(ParallelRollouts(workers).gather_sync(), workers, self), workers)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tflow.algos.algorithm import Algorithm
+from tflow.algos.algorithm import SinglePolicy
 from tflow.combinators.runnable import Plan
 from tflow.combinators.stream import Iter
 from tflow.rl.batch import Rollout
@@ -23,14 +23,14 @@ from tflow.types import Async
 
 
 @dataclass(frozen=True, kw_only=True)
-class IMPALA(Algorithm):
+class IMPALA(SinglePolicy):
     """Importance-weighted actor-learner architecture."""
 
     num_envs: int = 16
     """Envs per worker; all are stepped, and acted on, together."""
     fragment: int = 20
     """Steps of every env per rollout; each rollout is one update."""
-    lr: float | Schedule = 1e-3
+    lr: float | Schedule = 2e-3
     """The learning rate, or its schedule over env steps."""
     lam: float = 1.0
     """How far V-trace looks ahead: 1 to the end of the fragment."""
@@ -52,7 +52,6 @@ class IMPALA(Algorithm):
     """Rollouts that are older than so many updates are dropped, and counted; None keeps all."""
 
     def loss(self) -> Loss[IMPALAReads, Async]:
-        """What is made small."""
         return IMPALALoss(
             gamma=self.gamma,
             lam=self.lam,
@@ -68,8 +67,11 @@ class IMPALA(Algorithm):
         return ReportMetrics(impala_plan(rollouts, workers, self), workers)
 
 
-def impala_plan(stream: Iter[Rollout], workers: AnyWorkers, config: IMPALA = IMPALA()) -> Iter[TrainStats]:
+def impala_plan(
+    stream: Iter[Rollout], workers: AnyWorkers, config: IMPALA = IMPALA(), *, policy: str = "default"
+) -> Iter[TrainStats]:
     """Rollouts, new and earlier, go to a learner that trains beside sampling."""
     mixed = MixInReplay(stream, slots=config.replay_slots, proportion=config.replay_proportion)
-    learn = LearnOnBatch(max_grad_norm=config.max_grad_norm)
-    return mixed.hand_off(create_learner(workers), learn, mailbox=config.mailbox).for_each(SendWeights(workers))
+    learner = create_learner(workers, policy=policy, loss=config.loss())
+    learned = mixed.hand_off(learner, LearnOnBatch(max_grad_norm=config.max_grad_norm), mailbox=config.mailbox)
+    return learned.for_each(SendWeights(workers, learner))

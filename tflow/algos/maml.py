@@ -9,8 +9,9 @@ over several times per round, where the paper uses TRPO. The env must have tasks
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
-from tflow.algos.algorithm import Algorithm
+from tflow.algos.algorithm import SinglePolicy
 from tflow.combinators.runnable import Plan
 from tflow.combinators.stream import Iter
 from tflow.rl.batch import Batch
@@ -26,9 +27,10 @@ from tflow.types import Sync
 
 
 @dataclass(frozen=True, kw_only=True)
-class MAML(Algorithm):
+class MAML(SinglePolicy):
     """Model-agnostic meta-learning."""
 
+    with_memory: ClassVar[bool] = False
     env: EnvLike = "tflow/Navigation-v0"
     """An env with tasks: a gymnasium id, a function that makes it, or an ``EnvSpec``."""
     num_envs: int = 20
@@ -57,7 +59,6 @@ class MAML(Algorithm):
     """Where the spread of continuous actions begins, as a logarithm."""
 
     def loss(self) -> Loss[MAMLReads, Sync]:
-        """What is made small."""
         return MAMLLoss(
             inner_lr=self.inner_lr,
             inner_steps=self.inner_steps,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tflow.algos.algorithm import Algorithm
+from tflow.algos.algorithm import SinglePolicy
 from tflow.combinators.runnable import Plan
 from tflow.combinators.stream import Iter
 from tflow.rl.advantages import ComputeAdvantages
@@ -24,7 +24,7 @@ from tflow.types import Sync
 
 
 @dataclass(frozen=True, kw_only=True)
-class PPO(Algorithm):
+class PPO(SinglePolicy):
     """Proximal policy optimisation."""
 
     lr: float | Schedule = 1e-3
@@ -51,7 +51,6 @@ class PPO(Algorithm):
     """A minibatch on which the policy has diverged further ends the training on its batch; None goes on."""
 
     def loss(self) -> Loss[PPOReads, Sync]:
-        """What is made small."""
         return PPOLoss(
             clip=self.clip,
             value_clip=self.value_clip,

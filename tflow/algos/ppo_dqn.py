@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from tflow.algos.algorithm import Algorithm
+from tflow.algos.algorithm import Algorithm, SinglePolicy, create_multi_workers
 from tflow.algos.dqn import DQN, dqn_plan
 from tflow.algos.ppo import PPO, ppo_plan
 from tflow.combinators.runnable import Plan
@@ -18,12 +18,10 @@ from tflow.combinators.stream import Iter
 from tflow.combinators.union import Union
 from tflow.rl.batch import MultiBatch, Sampled
 from tflow.rl.batching import ConcatBatches
-from tflow.rl.exploration import Exploration
 from tflow.rl.metrics import Metrics, ReportMetrics
-from tflow.rl.optimizers import Optimizer
 from tflow.rl.sample_envs import MultiCartPole
 from tflow.rl.training import TrainStats
-from tflow.rl.workers import AnyLoss, EnvLike, MultiWorkers, ParallelRollouts, Select, create_rollout_workers
+from tflow.rl.workers import EnvLike, MultiWorkers, ParallelRollouts, Select
 from tflow.types import Sync
 
 Names = Literal["PPO", "DQN"]
@@ -45,32 +43,27 @@ class PPODQN(Algorithm):
     policy_of: Callable[[str], Names] = every_other
     """Which of the two policies an agent has, by its name."""
     ppo: PPO = field(default=PPO())
-    """How the policy "PPO" is trained; the env, the workers and the model are those of this configuration."""
+    """How the policy "PPO" is trained; the env and the workers are those of this configuration."""
     dqn: DQN = field(default=DQN())
-    """How the policy "DQN" is trained."""
+    """How the policy "DQN" is trained; as above."""
     ppo_batch: int = 2_048
     """Rows of the policy "PPO" that are put together for one training step."""
 
-    def pool(self) -> MultiWorkers[Names]:
-        """The rollout workers, with what each policy needs."""
-        losses: dict[Names, AnyLoss] = {"PPO": self.ppo.loss(), "DQN": self.dqn.loss()}
-        exploration: dict[Names, Exploration] = {"DQN": self.dqn.exploration()}
-        optimizer: dict[Names, Optimizer] = {"PPO": self.ppo.optimizer(), "DQN": self.dqn.optimizer()}
-        return create_rollout_workers(
+    def workers(self) -> MultiWorkers[Names]:
+        """The rollout workers that this configuration describes."""
+        algorithms: dict[Names, SinglePolicy] = {"PPO": self.ppo, "DQN": self.dqn}
+        return create_multi_workers(
+            algorithms,
             env=self.env,
-            losses=losses,
             policy_of=self.policy_of,
             num_workers=self.num_workers,
             num_envs=self.num_envs,
             fragment=self.fragment,
-            model=self.model,
-            exploration=exploration,
-            optimizer=optimizer,
             device=self.device,
         )
 
     def plan(self) -> Plan[Metrics]:
-        workers = self.pool()
+        workers = self.workers()
         return ReportMetrics(ppo_dqn_plan(ParallelRollouts(workers).gather_sync(), workers, self), workers)
 
 

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Generic, Self, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, cast, overload
 
 from tflow.combinators import nodes
 from tflow.types import Op, T, U
 
 if TYPE_CHECKING:
+    from tflow.combinators.columns import AddColumns
     from tflow.runtime.base import Runtime
     from tflow.runtime.executor import Run
+
+
+Named: TypeAlias = "type[Described] | type[AddColumns[Any, Any]]"  # Any: whatever the columns
+"""Classes that stand in plans by their name."""
 
 
 class Described:
@@ -86,8 +91,8 @@ class Runnable(Described, Generic[T]):
     @overload
     def tapped(self, at: type[Op[Any, U, Any]], see: Callable[[U], object]) -> Self: ...  # Any: whatever it takes
     @overload
-    def tapped(self, at: str, see: Callable[[Any], object]) -> Self: ...  # Any: a name does not say what the operator yields
-    def tapped(self, at: type[Op[Any, U, Any]] | str, see: Callable[[U], object]) -> Self:  # Any: as above
+    def tapped(self, at: Named | str, see: Callable[[Any], object]) -> Self: ...  # Any: a name does not say what it yields
+    def tapped(self, at: type | str, see: Callable[[Any], object]) -> Self:  # Any: as above
         """The same plan, with a function that looks at each item that some operator yields: a callback that the plan does not
         know of. ``at`` is the class of the operator, or its name as ``print(plan)`` and ``named`` show it.
 

@@ -15,7 +15,7 @@ def tapped(sink: nodes.Node, at: type | str, see: Callable[..., object]) -> node
     """The plan with a tap behind every operator that ``at`` means."""
     check.function("tapped", see)
     given: object = at
-    if not isinstance(given, str) and not (isinstance(given, type) and issubclass(given, Op)):
+    if not isinstance(given, (str, type)):
         raise PlanError(f"tapped: say at which operator: its class, such as TrainOneStep, or its name; got {at!r}.")
     if not any(is_meant(node, at) for node in graph.walk(sink)):
         raise PlanError(_nobody(sink, at))
@@ -23,10 +23,13 @@ def tapped(sink: nodes.Node, at: type | str, see: Callable[..., object]) -> node
 
 
 def is_meant(node: nodes.Node, at: type | str) -> bool:
-    """True for operators of a class, or of that name: one that they were given, or that of what they apply or are."""
+    """True for operators of a class, or of that name: as the plan is printed, one that they were given, or that of what they
+    apply or are."""
     if isinstance(node, nodes.Split):  # not an edge itself
         return False
-    return at in _names(node) if isinstance(at, str) else isinstance(getattr(node, "op", None), at)
+    if isinstance(at, type) and issubclass(at, Op):
+        return isinstance(getattr(node, "op", None), at)
+    return (at if isinstance(at, str) else at.__name__) in (node.what, *_names(node))
 
 
 def _names(node: nodes.Node) -> list[str]:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tflow.errors import TflowError
 from tflow.rl.arrays import Array
+from tflow.rl.batch import MultiBatch
 from tflow.types import ActorOp, Frozen, Stateless, merged
 
 if TYPE_CHECKING:
@@ -32,10 +34,17 @@ class Gradients(Frozen):
         return int(self.values.nbytes)
 
 
+def of_one_policy(where: str, item: object) -> None:
+    """For plans that no type checker has seen."""
+    if isinstance(item, MultiBatch):
+        raise TflowError(f"{where}: this is experience of several policies, but it takes that of one.")
+
+
 class ComputeGradients(ActorOp["RolloutWorker", "Rollout", Gradients]):
     """Computes the gradient of the worker's loss inside the worker, with the weights that made the rollout."""
 
     def apply(self, actor: RolloutWorker, item: Rollout, /) -> Gradients:
+        of_one_policy("ComputeGradients", item)
         return actor.gradients(item)
 
 

@@ -14,7 +14,7 @@ import torch
 from tflow.errors import TflowError
 from tflow.rl.arrays import Array
 from tflow.rl.batch import AnyBatch, Batch
-from tflow.rl.losses import Loss
+from tflow.rl.losses import Loss, LossValue
 from tflow.rl.optimizers import Optimizer
 from tflow.rl.policy import Policy
 from tflow.rl.schedules import schedule_of
@@ -44,6 +44,25 @@ class Outcome:
     """How wrong each row was, in the order of the batch; only if the loss says so and each row was used once."""
 
 
+def checked(loss: AnyLoss, value: object) -> LossValue:
+    """What a loss, which may be a user's, came to: something that can be made small."""
+    where = f"{type(loss).__name__}.compute"
+    if not isinstance(value, LossValue):
+        raise TflowError(f"{where} must return a LossValue(total, stats), got {type(value).__name__}.")
+    if not is_number(value.total) or not value.total.requires_grad:
+        wanted = "total must be one number with a gradient, such as batch.mean(...) of what the policy says"
+        raise TflowError(f"{where}: {wanted}; got {value.total!r}.")
+    wrong = [name for name, stat in value.stats.items() if not is_number(stat)]
+    if wrong:
+        raise TflowError(f"{where}: stats must be single numbers, as tensors; {' and '.join(wrong)} are not.")
+    return value
+
+
+def is_number(value: object) -> bool:
+    """True for a tensor without dimensions."""
+    return isinstance(value, torch.Tensor) and value.dim() == 0
+
+
 class Judged(NamedTuple):
     """What a policy was wrong about."""
 
@@ -67,6 +86,8 @@ class Learner:
         self.updates = 0
         self.trained = 0
         """Rows that went into updates."""
+        self.env_steps: int | None = None
+        """How many env steps the run has made, if somebody says so: schedules go by it. Else they go by rows."""
         self.skipped_in_a_row = 0
         self.renewed_at = 0
         """The update after which the target network was last renewed."""
@@ -123,7 +144,7 @@ class Learner:
         """The flat gradient of the loss on a whole batch, and what the loss reports."""
         chosen = loss or self.loss
         tensors = self._tensors(chosen.prepare(batch.untyped()))
-        value = chosen.compute(self.policy, tensors, target=self.target, steps=steps)
+        value = checked(chosen, chosen.compute(self.policy, tensors, target=self.target, steps=steps))
         gradient = self.policy.flat.gradients_of(value.total)
         reported = {"loss": value.total, **value.stats}
         stats = {name: float(stat.detach()) for name, stat in reported.items()}
@@ -187,7 +208,7 @@ class Learner:
         errors: torch.Tensor | None = None
         made = skipped = 0
         for part in self._minibatches(tensors, units, size, epochs):
-            value = chosen.compute(self.policy, part, target=self.target, steps=steps)
+            value = checked(chosen, chosen.compute(self.policy, part, target=self.target, steps=steps))
             if value.enough:
                 break
             self.policy.flat.gradients_of(value.total)

@@ -6,6 +6,7 @@ from the current weights. Workers carry their loss in their type, so ``TrainOneS
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from tflow.rl.policy import ActorCritic, Policy, QPolicy
     from tflow.rl.tensors import Tensors
 
+MOST_SHIFT = 20.0
+"""Ratios of probabilities are at most e to this: beyond, a clipped row would still have a gradient that is not a number."""
 Reads = TypeVar("Reads", contravariant=True)
 Requires = TypeVar("Requires", contravariant=True, bound=Async, default=Async)
 
@@ -56,6 +59,8 @@ class Loss(ABC, Generic[Reads, Requires]):
     """It compares with an older copy of the policy, which ``UpdateTargetNetwork`` renews."""
     adapts: ClassVar[bool] = False
     """Workers go from task to task, and ``AdaptToTask`` follows them."""
+    undivided: ClassVar[bool] = False
+    """It looks at a batch as a whole: there are no minibatches."""
     in_order: ClassVar[bool] = False
     """It looks at rows that follow each other, so minibatches are made of whole pieces."""
 
@@ -73,7 +78,7 @@ class Loss(ABC, Generic[Reads, Requires]):
 
     @abstractmethod
     def compute(self, policy: Policy, batch: Tensors, /, *, target: Policy | None, steps: int) -> LossValue:
-        """The loss on some rows, after so many env steps."""
+        """The loss on some rows, after so many env steps. The tensors share memory with the batch: change none in place."""
 
 
 def actor_critic(loss: object, policy: Policy) -> ActorCritic:
@@ -156,6 +161,12 @@ class PPOLoss(Loss[PPOReads, Sync]):
     def policy(self) -> PolicySpec:
         return self.spec
 
+    def gains(self, ratio: Tensor, advantages: Tensor, clip: float) -> Tensor:
+        """What is gained per row when the probability of its action changes by a ratio: nothing more beyond the clip."""
+        import torch
+
+        return torch.minimum(advantages * ratio, advantages * ratio.clamp(1 - clip, 1 + clip))
+
     def compute(self, policy: Policy, batch: Tensors, /, *, target: Policy | None, steps: int) -> LossValue:
         import torch
 
@@ -165,8 +176,8 @@ class PPOLoss(Loss[PPOReads, Sync]):
             centred = advantages - batch.mean(advantages)
             advantages = centred / (batch.mean(centred.square()).sqrt() + 1e-8)
         shift = found.logp - batch["logp"]
-        ratio = shift.exp()
-        gain = batch.mean(torch.minimum(advantages * ratio, advantages * ratio.clamp(1 - clip, 1 + clip)))
+        ratio = shift.clamp(max=MOST_SHIFT).exp()
+        gain = batch.mean(self.gains(ratio, advantages, clip))
         misses = (found.values - batch["returns"]).square()
         if self.value_clip is not None:
             near = batch["values"] + (found.values - batch["values"]).clamp(-self.value_clip, self.value_clip)
@@ -179,7 +190,7 @@ class PPOLoss(Loss[PPOReads, Sync]):
             total = total + penalty * kl
         clipped = batch.mean(((ratio.detach() - 1).abs() > clip).float())
         stats = {"policy_loss": -gain, "value_loss": miss, "entropy": entropy, "kl": kl.detach(), "clipped": clipped}
-        return LossValue(total, stats, enough=self.max_kl is not None and float(kl) > self.max_kl)
+        return LossValue(total, stats, enough=self.max_kl is not None and float(kl.detach()) > self.max_kl)
 
 
 IMPALAReads: TypeAlias = Batch[Literal["obs", "actions", "logp", "rewards", "terminated"]]
@@ -207,7 +218,8 @@ class IMPALALoss(Loss[IMPALAReads, Async]):
         check.share("IMPALALoss", "gamma", self.gamma)
         check.share("IMPALALoss", "lam", self.lam)
         for name, clip in (("clip_rho", self.clip_rho), ("clip_c", self.clip_c), ("clip_pg_rho", self.clip_pg_rho)):
-            check.positive("IMPALALoss", name, clip)
+            if clip != math.inf:  # which clips nothing
+                check.positive("IMPALALoss", name, clip)
 
     def policy(self) -> PolicySpec:
         return self.spec

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
@@ -18,8 +18,8 @@ from tflow.errors import TflowError
 from tflow.rl import estimators
 from tflow.rl.arrays import Array
 from tflow.rl.batch import Batch, Rollout, Sampled
-from tflow.rl.episodes import Episodes
-from tflow.rl.losses import Loss, LossValue, actor_critic
+from tflow.rl.episodes import NONE, Episodes
+from tflow.rl.losses import MOST_SHIFT, Loss, LossValue, actor_critic
 from tflow.rl.policies import ActorCriticSpec, PolicySpec
 from tflow.rl.threads import one_thread
 from tflow.rl.worker import SingleWorker
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 Adapted: TypeAlias = Batch[Sampled | Literal["advantages", "task", "phase"]]
 """What workers yield that adapt to tasks."""
+Ready: TypeAlias = Batch[Sampled | Literal["advantages"]]
 MAMLReads: TypeAlias = Batch[Literal["obs", "actions", "logp", "advantages", "task", "phase"]]
 
 
@@ -43,6 +44,7 @@ class MAMLLoss(Loss[MAMLReads, Sync]):
     through ``inner_steps`` gradient steps of size ``inner_lr`` on what was played before."""
 
     adapts: ClassVar[bool] = True
+    undivided: ClassVar[bool] = True
     inner_lr: float = 0.1
     inner_steps: int = 1
     first_order: bool = False
@@ -81,7 +83,7 @@ class MAMLLoss(Loss[MAMLReads, Sync]):
         last = rows_of(batch, self.inner_steps)
         found = policy.evaluate(last, weights)
         shift = found.logp - last["logp"]
-        ratio, advantages = shift.exp(), last["advantages"]
+        ratio, advantages = shift.clamp(max=MOST_SHIFT).exp(), last["advantages"]
         gain = torch.minimum(advantages * ratio, advantages * ratio.clamp(1 - self.clip, 1 + self.clip)).mean()
         return gain, found.entropy.mean(), (ratio - 1 - shift).mean().detach()
 
@@ -90,11 +92,11 @@ class MAMLLoss(Loss[MAMLReads, Sync]):
         import torch
 
         found = policy.evaluate(batch, weights)
-        loss = -((found.logp - batch["logp"]).exp() * batch["advantages"]).mean()
+        loss = -((found.logp - batch["logp"]).clamp(max=MOST_SHIFT).exp() * batch["advantages"]).mean()
         (gradient,) = torch.autograd.grad(loss, weights, create_graph=not self.first_order, materialize_grads=True)
         return weights - self.inner_lr * gradient
 
-    def with_advantages(self, batch: Rollout) -> Batch[Sampled | Literal["advantages"]]:
+    def with_advantages(self, batch: Rollout) -> Ready:
         """Adds standardised advantages over a baseline that is fitted to this very batch: no critic knows an unseen task."""
         final = np.zeros(len(batch.ends))
         returns = estimators.discounted_returns(batch["rewards"], final, batch["terminated"], batch.ends, gamma=self.gamma)
@@ -102,9 +104,8 @@ class MAMLLoss(Loss[MAMLReads, Sync]):
         advantages, _ = estimators.gae(
             batch["rewards"], baseline, final, batch["terminated"], batch.ends, gamma=self.gamma, lam=self.lam
         )
-        return batch.with_columns(
-            cast("Mapping[Literal['advantages'], Array]", {"advantages": estimators.standardized(advantages)})
-        )
+        column: Mapping[Literal["advantages"], Array] = {"advantages": estimators.standardized(advantages)}
+        return batch.with_columns(column)
 
 
 def rows_of(batch: Tensors, phase: int) -> Tensors:
@@ -132,20 +133,28 @@ class AdaptToTask(ActorOp["RolloutWorker", "Rollout", Adapted]):
         loss = actor.spec.losses[item.policy]
         if not isinstance(loss, MAMLLoss) or not isinstance(actor, SingleWorker):
             raise TflowError(f"AdaptToTask: workers with a {type(loss).__name__} do not adapt to tasks. Give them a MAMLLoss().")
-        played = [loss.with_advantages(item)]
+        played = [item]
+        ready: list[Ready] = []
         sent = actor.policy.flat.get()
         try:
             with one_thread():
-                for _ in range(loss.inner_steps):
-                    actor.policy.flat.set(self.stepped(loss, actor, played[-1]))
-                    played.append(loss.with_advantages(actor.sample()))
+                while len(played) <= loss.inner_steps and len(played[-1]):
+                    ready.append(loss.with_advantages(played[-1]))
+                    actor.policy.flat.set(self.stepped(loss, actor, ready[-1]))
+                    actor.begin_anew()
+                    played.append(actor.sample())
         finally:
             actor.policy.flat.set(sent)
         actor.next_task()
-        return self.joined(played, number=actor.steps * actor.shard.count + actor.shard.index)
+        if not len(played[-1]):  # its envs failed: there is nothing to learn from this task
+            return Batch(
+                {}, env_steps=sum(each.env_steps for each in played), policy=item.policy, summary=before_and_after(played)
+            )
+        ready.append(loss.with_advantages(played[-1]))
+        return self.joined(ready, before_and_after(played), number=actor.steps * actor.shard.count + actor.shard.index)
 
     @staticmethod
-    def stepped(loss: MAMLLoss, actor: SingleWorker, batch: Batch[Sampled | Literal["advantages"]]) -> Array:
+    def stepped(loss: MAMLLoss, actor: SingleWorker, batch: Ready) -> Array:
         from tflow.rl.tensors import Tensors
 
         policy = actor_critic(loss, actor.policy)
@@ -155,13 +164,17 @@ class AdaptToTask(ActorOp["RolloutWorker", "Rollout", Adapted]):
         return np.asarray(found.cpu().numpy())
 
     @staticmethod
-    def joined(played: list[Batch[Sampled | Literal["advantages"]]], *, number: int) -> Adapted:
-        before, after = (cast("Episodes", batch.summary) for batch in (played[0], played[-1]))
-        batch = Batch.concat(played)
-        phases = np.repeat(np.arange(len(played)), [len(each) for each in played])
+    def joined(ready: list[Ready], summary: Episodes, *, number: int) -> Adapted:
+        batch = Batch.concat(ready)
+        phases = np.repeat(np.arange(len(ready)), [len(each) for each in ready])
         columns: Mapping[Literal["task", "phase"], Array] = {"task": np.full(len(batch), number), "phase": phases}
-        apart = Episodes(after.count, after.returns, after.lengths, after.lost, {"before": before, "after": after})
-        whole = batch.with_columns(columns)
-        return Batch(
-            whole.columns, ends=whole.ends, finals=whole.finals, env_steps=whole.env_steps, policy=whole.policy, summary=apart
-        )
+        whole, steps = batch.with_columns(columns), batch.env_steps
+        return Batch(whole.columns, ends=whole.ends, finals=whole.finals, env_steps=steps, policy=batch.policy, summary=summary)
+
+
+def before_and_after(played: list[Rollout]) -> Episodes:
+    """The episodes after adapting; beside them, those before and after."""
+    each = [batch.summary if isinstance(batch.summary, Episodes) else NONE for batch in played]
+    before, after = each[0], each[-1] if len(each) > 1 else NONE
+    lost = sum(episodes.lost for episodes in each)
+    return Episodes(after.count, after.returns, after.lengths, lost, {"before": before, "after": after})

@@ -11,13 +11,15 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from tflow import sentences
-from tflow.combinators import check, nodes
+from tflow.combinators import check, graph, nodes
 from tflow.combinators.actors import Actors
 from tflow.combinators.runnable import Plan
 from tflow.combinators.stream import Iter
+from tflow.errors import PlanError
 from tflow.live import Live, Progress
 from tflow.rl.batch import Batch, MultiBatch, Sampled
 from tflow.rl.episodes import NONE, Episodes
+from tflow.rl.evaluation import Evaluators
 from tflow.rl.training import TrainStats
 from tflow.rl.workers import AnyWorkers
 from tflow.types import Frozen, StatefulLiveOp
@@ -46,6 +48,8 @@ class Training(Frozen):
     worst_lag: int = 0
     latest: Mapping[str, float] = field(default_factory=dict)
     """What losses reported last; with several policies, behind the name of the policy."""
+    policies: Mapping[str, int] = field(default_factory=dict)
+    """The updates of each policy."""
 
     def merged(self, later: Training) -> Training:
         """Both, one after the other.
@@ -60,6 +64,7 @@ class Training(Frozen):
             self.steps + later.steps,
             max(self.worst_lag, later.worst_lag),
             {**self.latest, **later.latest},
+            {name: self.policies.get(name, 0) + later.policies.get(name, 0) for name in {**self.policies, **later.policies}},
         )
 
     @staticmethod
@@ -67,7 +72,7 @@ class Training(Frozen):
         """One step of training."""
         prefix = "" if stats.policy == "default" else f"{stats.policy}/"
         latest = {f"{prefix}{name}": value for name, value in stats.stats.items()}
-        return Training(stats.rows, stats.updates, stats.skipped, stats.lag, 1, stats.lag, latest)
+        return Training(stats.rows, stats.updates, stats.skipped, stats.lag, 1, stats.lag, latest, {stats.policy: stats.updates})
 
     @property
     def mean_lag(self) -> float:
@@ -102,6 +107,8 @@ class Metrics(Frozen):
     speed: Speed
     evaluation: Episodes = NONE
     """The latest evaluation, if the plan makes any."""
+    evaluations: int = 0
+    """How many there were."""
 
     @property
     def mean_return(self) -> float:
@@ -132,6 +139,8 @@ class Metrics(Frozen):
         }
         for policy, episodes in self.episodes.policies.items():
             found |= {f"{policy}/return": episodes.mean_return, f"{policy}/length": episodes.mean_length}
+        if len(self.training.policies) > 1:
+            found |= {f"{policy}/updates": updates for policy, updates in self.training.policies.items()}
         if self.evaluation.count:
             found |= {"evaluation/return": self.evaluation.mean_return, "evaluation/length": self.evaluation.mean_length}
         for policy, staleness in self.speed.staleness.items():
@@ -147,6 +156,7 @@ class Watch:
 
     training: Training = field(default_factory=Training)
     evaluation: Episodes = NONE
+    evaluations: int = 0
     speed: Speed = field(default_factory=Speed)
     began: float = -1.0
     looked: float = 0.0
@@ -188,7 +198,7 @@ class Report(StatefulLiveOp[object, Metrics, Watch]):
         if isinstance(item, TrainStats):
             state = replace(state, training=state.training.merged(Training.of(item)))
         if isinstance(item, Episodes):
-            state = replace(state, evaluation=item)
+            state = replace(state, evaluation=item, evaluations=state.evaluations + 1)
         state = state.looking(progress, self.workers)
         episodes = progress.summary(self.workers)
         return state, Metrics(
@@ -197,6 +207,7 @@ class Report(StatefulLiveOp[object, Metrics, Watch]):
             state.training,
             state.speed,
             state.evaluation,
+            state.evaluations,
         )
 
 
@@ -211,4 +222,17 @@ class ReportMetrics(Plan[Metrics]):
     def __init__(self, stream: Iter[Reported], workers: AnyWorkers) -> None:
         check.instance("ReportMetrics", "stream", stream, Iter, sentences.DRIVER_STREAM)
         check.instance("ReportMetrics", "workers", workers, AnyWorkers, "what create_rollout_workers returns")
+        check_evaluators(stream.node)
         super().__init__(nodes.ForEach(stream.node, Report(workers)))
+
+
+def check_evaluators(sink: nodes.Node) -> None:
+    """Somebody must send weights to those who evaluate."""
+    order = graph.walk(sink)
+    told = {other for each in order if isinstance(each, nodes.ForEach) for other in getattr(each.op, "others", ())}
+    for node in order:
+        if isinstance(node, nodes.FromActors) and isinstance(node.of, Evaluators) and node.of not in told:
+            raise PlanError(
+                f"ReportMetrics: nobody sends weights to {node.of.name}, so the first policy would be evaluated for ever. Put "
+                "for_each(UpdateWeights(workers, evaluators)) behind what trains."
+            )

@@ -27,7 +27,7 @@ class Corrected(NamedTuple):
 
 def corrected(policy: ActorCritic, batch: Tensors, found: Evaluated, *, gamma: float, lam: float, **clips: float) -> Corrected:
     """V-trace targets and advantages, given what the policy says now of the rows."""
-    if not len(batch.ends):
+    if not len(batch.ends) or not batch.finals:
         raise TflowError(
             "V-trace follows rows through time, but these were picked one by one. Train on rollouts as they come, without "
             "take() or shuffle()."

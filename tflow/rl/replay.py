@@ -23,7 +23,8 @@ from tflow.live import Live
 from tflow.rl.arrays import Array
 from tflow.rl.batch import Batch, MultiBatch, Rollout, Sampled
 from tflow.rl.buffers import UniformBuffer
-from tflow.rl.losses import Replayed, ReplayedColumns
+from tflow.rl.gradients import of_one_policy
+from tflow.rl.losses import Loss, Replayed, ReplayedColumns
 from tflow.rl.replay_actors import MOST_SHARDS, Kind, Limiter, MakeLimiter, MultiReplayActor, ReplayActor, ReplaySpec
 from tflow.rl.schedules import Schedule, schedule_of
 from tflow.rl.training import TrainStats, by_id, check_training
@@ -192,18 +193,21 @@ class UpdatePriorities(LiveOp[Replayed, Replayed, Async]):
     """Computes how wrong the learner is about each row, and tells the replay actors that the rows came from.
 
     What it compares with (``goals``) is handed on in the batch, so that training need not compute it again. ``SendPriorities``
-    after training is cheaper still.
+    after training is cheaper still. If training has a ``loss`` of its own, give it here too.
     """
 
-    def __init__(self, workers: AnyWorkers) -> None:
+    def __init__(self, workers: AnyWorkers, *, loss: Loss[Replayed, Async] | None = None) -> None:
         check_training("UpdatePriorities", workers)
+        if loss is not None:
+            check.instance("UpdatePriorities", "loss", loss, Loss, "a loss such as DQNLoss()")
         self.learners = workers.learners
+        self.loss = loss
 
     def apply(self, live: Live, item: Replayed, /) -> Replayed:
         if not len(item):
             return item
         batch = item.untyped()
-        judged = live.resident(self.learners[item.policy]).errors(batch)
+        judged = live.resident(self.learners[item.policy]).errors(batch, loss=self.loss)
         reply(live, item.policy, by_id(batch, judged.errors))
         return batch if judged.goals is None else batch.with_columns({"goals": judged.goals})
 
@@ -234,6 +238,7 @@ class ComputePriorities(ActorOp[RolloutWorker, Rollout, Batch[Sampled | Literal[
         self.gamma = gamma
 
     def apply(self, actor: RolloutWorker, item: Rollout, /) -> Batch[Sampled | Literal["priorities"]]:
+        of_one_policy("ComputePriorities", item)
         rows = UniformBuffer(1, n_step=self.n_step, gamma=self.gamma).transitions(item)
         found = actor.errors(Batch(rows, policy=item.policy)) if len(item) else np.zeros(0, np.float32)
         return item.with_columns({"priorities": found + np.float32(SMALLEST)})

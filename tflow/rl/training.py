@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from typing_extensions import TypeVar
 
 from tflow.combinators import check
-from tflow.combinators.actors import Resident
+from tflow.combinators.actors import Actor, Resident
 from tflow.combinators.hints import base_arguments
 from tflow.errors import PlanError, TflowError
 from tflow.live import Handles, Live
@@ -78,14 +78,18 @@ def check_origin(where: str, live: Live, workers: AnyWorkers, env_steps: int) ->
 
 def lag_of(live: Live, workers: AnyWorkers, policy: str, *, on_policy: bool = False) -> int:
     """The updates since the item in hand was made; 0 if it does not come from these workers. On-policy training takes nothing
-    that is older than its round."""
-    if not live.shards(workers):
+    that is older than its round: the others of a round may have been trained on before, each once."""
+    shards, sources = live.shards(workers), live.provenance.sources
+    if not shards:
         return 0
     lag = live[workers].version(policy) - live.provenance.versions.get(policy, 0)
-    if on_policy and lag >= max(len(live[workers]), workers.num):  # a pool may shrink in the middle of a round
+    of_one_round = len(sources) == len(shards) and len({source.sequence for source in sources}) == 1
+    others = max(len(live[workers]), workers.num) - (len(shards) if of_one_round else 1)  # a pool may shrink meanwhile
+    if on_policy and lag > others:
         raise Stale(
             f"These rollouts were made {lag} updates ago, but the loss is on-policy. Each round must be sampled with the current "
-            "weights: gather with gather_sync() or gather_rounds(), and train on each item once."
+            "weights: gather with gather_sync() or gather_rounds(), train on each item once, and let no other step train the "
+            "same policy between a split() and this one."
         )
     return lag
 
@@ -128,6 +132,9 @@ class TrainOneStep(LiveOp[Reads, TrainStats, Requires]):
         check_training("TrainOneStep", workers, epochs, minibatch, max_grad_norm)
         if loss is not None:
             check.instance("TrainOneStep", "loss", loss, Loss, "a loss such as PPOLoss()")
+        for each in workers.spec.losses.values() if loss is None else (loss,):
+            if each.undivided and minibatch is not None:
+                raise PlanError(f"TrainOneStep: {type(each).__name__} looks at each batch as a whole; leave out minibatch=.")
         self.workers = workers
         self.learners: Mapping[str, Resident[Learner]] = workers.learners
         self.loss = loss
@@ -313,7 +320,11 @@ class LearnOnBatch(ActorOp["Learner", Batch[Any], TrainStats]):  # Any: what the
                 f"{type(actor.loss).__name__}(target_every=...)."
             )
         outcome = actor.train(
-            item, epochs=self.epochs, minibatch=self.minibatch, max_norm=self.max_grad_norm, steps=actor.trained
+            item,
+            epochs=self.epochs,
+            minibatch=self.minibatch,
+            max_norm=self.max_grad_norm,
+            steps=actor.trained if actor.env_steps is None else actor.env_steps,
         )
         due = actor.updates // self.weights_every > (actor.updates - outcome.updates) // self.weights_every
         weights = actor.weights if due else None
@@ -321,15 +332,26 @@ class LearnOnBatch(ActorOp["Learner", Batch[Any], TrainStats]):  # Any: what the
         return replace(stats, errors=by_id(item, outcome.errors))
 
 
-class SendWeights(LiveOp[TrainStats, TrainStats, Async]):
-    """Sends the weights that a learner elsewhere came back with to all workers."""
+def told_env_steps(learner: Learner, steps: int) -> None:
+    """A message to a learner elsewhere."""
+    learner.env_steps = steps
 
-    def __init__(self, workers: AnyWorkers) -> None:
+
+class SendWeights(LiveOp[TrainStats, TrainStats, Async]):
+    """Sends the weights that a learner elsewhere came back with to all workers, and tells the learner how many env steps they
+    have made, which its schedules go by."""
+
+    def __init__(self, workers: AnyWorkers, learner: Actor[Learner] | None = None) -> None:
         check_training("SendWeights", workers)
+        if learner is not None:
+            check.instance("SendWeights", "learner", learner, Actor, "what create_learner returns")
         self.workers = workers
+        self.learner = learner
         self.learners = workers.learners
 
     def apply(self, live: Live, item: TrainStats, /) -> TrainStats:
+        if self.learner is not None:
+            live[self.learner].update(told_env_steps, live.progress.env_steps(self.workers))
         lag, version = lag_of(live, self.workers, item.policy), live[self.workers].version(item.policy)
         if item.weights is not None:
             live.resident(self.learners[item.policy]).set_weights(item.weights)

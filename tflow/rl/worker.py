@@ -303,6 +303,10 @@ class SingleWorker(RolloutWorker):
     def next_task(self) -> None:
         """What is sampled from now on is about another task, from the beginning."""
         self.task = self.lanes[0].envs.sample_task(self.rng)
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """The next rollout begins with fresh episodes."""
         self.started = False
 
     def summary(self) -> Episodes:

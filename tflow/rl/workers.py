@@ -43,6 +43,7 @@ T = TypeVar("T", covariant=True)
 Ci = TypeVar("Ci", bound=Async)
 EnvLike: TypeAlias = EnvSpec | str | Maker
 USUAL_OPTIMIZER: Optimizer = Adam()
+DEVICES = ("auto", "cpu", "cuda", "mps", "xpu", "hpu")
 PolicyOf = Callable[[str], str]
 """Which policy an agent has, by its name."""
 
@@ -95,6 +96,7 @@ class LearnerSpec:
 
     workers: WorkerSpec
     policy: str
+    loss: AnyLoss | None = None
 
     def makes(self) -> type:
         """The class of what it makes."""
@@ -116,7 +118,7 @@ class LearnerSpec:
             device=chosen_device(spec.device),
         )
         seed = seed_for(shard.seed, name)
-        return Learner(made, spec.losses[name], spec.optimizer_of(name), seed=seed, threads=spec.learner_threads)
+        return Learner(made, self.loss or spec.losses[name], spec.optimizer_of(name), seed=seed, threads=spec.learner_threads)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -232,6 +234,8 @@ def create_rollout_workers(
         raise PlanError(f"{where}: losses= is empty; give one loss per policy.")
     for policy, given in chosen.items():
         check.instance(where, f"the loss of {policy!r}", given, Loss, "a loss such as PPOLoss()")
+    if str(device).partition(":")[0] not in DEVICES:
+        raise PlanError(f"{where}: device must be one of torch's, such as 'cpu' or 'cuda:0', or 'auto'; got {device!r}.")
     check_choices(where, tuple(chosen), model=model, exploration=exploration, optimizer=optimizer)
     if learner_threads is not None:
         check.whole(where, "learner_threads", learner_threads, least=1)
@@ -330,12 +334,20 @@ def has_rows(batch: Batch[str]) -> bool:
 
 
 def create_learner(
-    workers: AnyWorkers, *, policy: str = "default", name: str = "learner", place: Place = ANYWHERE
+    workers: AnyWorkers,
+    *,
+    policy: str = "default",
+    loss: AnyLoss | None = None,
+    name: str = "learner",
+    place: Place = ANYWHERE,
 ) -> Actor[Learner]:
-    """Describe a learner that trains beside sampling, in an actor of its own, for ``call`` and ``hand_off``.
+    """Describe a learner that trains beside sampling, in an actor of its own, for ``call`` and ``hand_off``. ``loss`` replaces
+    that of the workers.
 
     Law: describing creates nothing.
     """
     check.instance("create_learner", "workers", workers, AnyWorkers, "what create_rollout_workers returns")
     check.one_of("create_learner", "policy", policy, tuple(workers.spec.losses))
-    return Actor(LearnerSpec(workers.spec, policy), 1, name, place=place)
+    if loss is not None:
+        check.instance("create_learner", "loss", loss, Loss, "a loss such as PPOLoss()")
+    return Actor(LearnerSpec(workers.spec, policy, loss), 1, name, place=place)

@@ -70,7 +70,7 @@ def from_fragments() -> Plan[Metrics]:
 @plan
 def in_actors() -> Plan[Metrics]:
     config = ApeX()
-    workers = config.workers(config.loss(), config.exploration())
+    workers = config.workers(config.loss())
     stats = apex_plan(ParallelRollouts(workers), workers)
     assert_type(stats, Iter[TrainStats])
     return ReportMetrics(stats, workers)
