@@ -242,6 +242,8 @@ def test_a_mean_return_counts_when_enough_episodes_have_ended(returns: tuple[flo
     assert stop(replace(start, episodes=episodes)) is over
     two = {"PPO": episodes, "DQN": Episodes(10, (100.0,) * 10, (1,) * 10)}
     assert stop(replace(start, episodes=Episodes(policies=two))) is over, "of several policies, each must be good"
+    adapting = replace(episodes, phases={"before": Episodes(10, (0.0,) * 10, (1,) * 10), "after": episodes})
+    assert stop(replace(start, episodes=adapting)) is over, "what counts is what comes after adapting"
 
 
 def test_several_policies_are_asked_for_by_name() -> None:

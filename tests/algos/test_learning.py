@@ -46,6 +46,6 @@ def test_one_step_of_adapting_goes_further_after_learning_to_adapt() -> None:
     """Navigation: goals are drawn anew for every task, so none was seen before. Returns are negative: nearer zero is better."""
     env = EnvSpec("tflow/Navigation-v0", kwargs={"horizon": 50})
     first, last = trained(MAML(env=env, num_envs=10, fragment=50, tasks=5), 200_000)
-    before, after = (last.episodes.policies[name].mean_return for name in ("before", "after"))
+    before, after = (last.episodes.phases[name].mean_return for name in ("before", "after"))
     assert after > 0.6 * before, "adapting helps"
-    assert after > 0.5 * first.episodes.policies["after"].mean_return, "and learning has made it better"
+    assert after > 0.5 * first.episodes.phases["after"].mean_return, "and learning has made it better"

@@ -350,8 +350,8 @@ def test_episodes_before_and_after_are_told_apart(inner_steps: int) -> None:
     adapted = AdaptToTask().apply(worker, worker.sample())
     rows, summary = adapted.untyped(), adapted.summary
     assert isinstance(summary, Episodes)
-    assert summary.policies.keys() == {"before", "after"}
-    before, later = summary.policies["before"], summary.policies["after"]
+    assert summary.phases.keys() == {"before", "after"}
+    before, later = summary.phases["before"], summary.phases["after"]
     assert (before.count, later.count) == (2, 2)
     assert (summary.count, summary.returns, summary.lengths) == (later.count, later.returns, later.lengths)
     first = rows.slice(0, 12)
@@ -489,7 +489,7 @@ def test_the_plan_gives_one_sequence_on_every_runtime(runtime: str, inner_steps:
     assert found[-1].training.worst_lag == 0
     # every rollout is as long as an episode, so each of them ends one in each env
     assert found[-1].episodes.count == 3 * 2 * 2 * 2
-    assert {name: each.count for name, each in found[-1].episodes.policies.items()} == {"before": 24, "after": 24}
+    assert {name: each.count for name, each in found[-1].episodes.phases.items()} == {"before": 24, "after": 24}
     shown = found[-1].flat()
     assert shown["return"] == shown["after/return"] != shown["before/return"]
     assert list(map(numbers, found)) == list(map(numbers, reports(3, "local", inner_steps=inner_steps, epochs=2)))

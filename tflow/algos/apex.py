@@ -17,7 +17,7 @@ from tflow.combinators.union import Union
 from tflow.rl.batch import Rollout
 from tflow.rl.exploration import ApexEpsilons, Exploration
 from tflow.rl.metrics import Metrics, ReportMetrics
-from tflow.rl.replay import ComputePriorities, ParallelReplay, ReplayActors, SendPriorities, StoreToBuffer, create_replay_actors
+from tflow.rl.replay import ComputePriorities, ParallelReplay, SendPriorities, StoreToBuffer
 from tflow.rl.training import LearnOnBatch, SendWeights, TrainStats
 from tflow.rl.workers import AnyWorkers, ParallelRollouts, create_learner
 
@@ -47,20 +47,6 @@ class ApeX(DQN):
 
     def exploration(self) -> Exploration:
         return ApexEpsilons(self.base_epsilon, self.spread)
-
-    def replay(self) -> ReplayActors:
-        return create_replay_actors(
-            num_actors=self.num_replay,
-            capacity=self.capacity,
-            batch=self.batch,
-            kind="prioritized" if self.prioritized else "uniform",
-            min_size=self.min_size,
-            samples_per_insert=self.samples_per_insert,
-            alpha=self.alpha,
-            beta=self.beta,
-            n_step=self.n_step,
-            gamma=self.gamma,
-        )
 
     def plan(self) -> Plan[Metrics]:
         workers = self.workers(self.loss())

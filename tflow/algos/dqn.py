@@ -47,6 +47,8 @@ class DQN(SinglePolicy):
     """How often a random action is tried; 0 for noisy networks."""
     batch: int = 64
     """Rows per update."""
+    num_replay: int = 1
+    """Replay actors, which hold ``capacity`` rows together."""
     capacity: int = 50_000
     """Rows that replay holds."""
     min_size: int = 1_000
@@ -90,6 +92,7 @@ class DQN(SinglePolicy):
     def replay(self) -> ReplayActors:
         """Where rows are kept."""
         return create_replay_actors(
+            num_actors=self.num_replay,
             capacity=self.capacity,
             batch=self.batch,
             kind="prioritized" if self.prioritized else "uniform",

@@ -23,22 +23,21 @@ class Episodes(Frozen):
     """Episodes that were given up because their env failed."""
     policies: Mapping[str, Episodes] = field(default_factory=dict)
     """With several agents: the same for each policy, one episode per agent."""
+    phases: Mapping[str, Episodes] = field(default_factory=dict)
+    """With adapting to tasks: those ``before`` and ``after``."""
 
     def merged(self, later: Episodes) -> Episodes:
         """Both, as if they had been counted together.
 
         Law: associative; ``Episodes()`` is neutral.
         """
-        policies = {
-            name: self.policies.get(name, NONE).merged(later.policies.get(name, NONE))
-            for name in [*self.policies, *(name for name in later.policies if name not in self.policies)]
-        }
         return Episodes(
             self.count + later.count,
             (self.returns + later.returns)[-WINDOW:],
             (self.lengths + later.lengths)[-WINDOW:],
             self.lost + later.lost,
-            policies,
+            _merged(self.policies, later.policies),
+            _merged(self.phases, later.phases),
         )
 
     def __repr__(self) -> str:
@@ -53,6 +52,10 @@ class Episodes(Frozen):
     @property
     def mean_length(self) -> float:
         return sum(self.lengths) / len(self.lengths) if self.lengths else float("nan")
+
+
+def _merged(before: Mapping[str, Episodes], later: Mapping[str, Episodes]) -> dict[str, Episodes]:
+    return {name: before.get(name, NONE).merged(later.get(name, NONE)) for name in {**before, **later}}
 
 
 NONE = Episodes()

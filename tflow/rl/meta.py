@@ -177,4 +177,4 @@ def before_and_after(played: list[Rollout]) -> Episodes:
     each = [batch.summary if isinstance(batch.summary, Episodes) else NONE for batch in played]
     before, after = each[0], each[-1] if len(each) > 1 else NONE
     lost = sum(episodes.lost for episodes in each)
-    return Episodes(after.count, after.returns, after.lengths, lost, {"before": before, "after": after})
+    return Episodes(after.count, after.returns, after.lengths, lost, phases={"before": before, "after": after})

@@ -137,7 +137,7 @@ class Metrics(Frozen):
             "env_steps_per_s": self.speed.env_steps_per_s,
             "trained_per_s": self.speed.trained_per_s,
         }
-        for policy, episodes in self.episodes.policies.items():
+        for policy, episodes in {**self.episodes.policies, **self.episodes.phases}.items():
             found |= {f"{policy}/return": episodes.mean_return, f"{policy}/length": episodes.mean_length}
         if len(self.training.policies) > 1:
             found |= {f"{policy}/updates": updates for policy, updates in self.training.policies.items()}
