@@ -121,8 +121,8 @@ def test_operators_are_found_through_imports() -> None:
 
 
 def test_inherited_methods_and_sub_flows_of_others_are_followed() -> None:
-    assert {dqn.DQN.loss, DQNLoss, create_replay_actors} <= set(operators(apex))
-    assert not {dqn.DQN.replay, dqn.DQN.plan, dqn.dqn_plan} & set(operators(apex))
+    assert {dqn.DQN.loss, dqn.DQN.replay, DQNLoss, create_replay_actors} <= set(operators(apex))
+    assert not {dqn.DQN.plan, dqn.dqn_plan} & set(operators(apex))
     assert {ppo.ppo_plan, dqn.dqn_plan, dqn.DQN.replay, PPOLoss, DQNLoss} <= set(operators(ppo_dqn))
     assert MultiCartPole not in operators(ppo_dqn)  # the default of a field
 

@@ -371,7 +371,7 @@ def test_schedules_go_by_env_steps_wherever_the_learner_is(kind: type[IMPALA] | 
 @pytest.mark.parametrize("name", ["ApeX", "IMPALA"])
 def test_the_learner_is_a_process_of_its_own(name: str) -> None:
     plan = SMALL[name].plan()
-    (learner,) = [each for each in actors_in(plan.node) if isinstance(each, Actor) and each.name == "learner"]
+    learner = next(each for each in actors_in(plan.node) if isinstance(each, Actor) and each.name == "learner")
     with ray_session() as session, plan.run(runtime=session) as run:
         next(run)
         (where,) = run.ask(learner, process)

@@ -18,7 +18,7 @@ from tflow.rl.metrics import Metrics, ReportMetrics
 from tflow.rl.schedules import Schedule
 from tflow.rl.training import TrainOneStep, TrainStats
 from tflow.rl.workers import AnyWorkers, ParallelRollouts
-from tflow.types import Async, Sync
+from tflow.types import Sync
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +36,7 @@ class A2C(SinglePolicy):
     entropy_coef: float | Schedule = 0.01
     """What the entropy of the policy counts: more of it explores longer."""
 
-    def loss(self) -> Loss[Rollout, Async]:
+    def loss(self) -> Loss[Rollout, Sync]:
         return A3CLoss(gamma=self.gamma, lam=self.lam, value_coef=self.value_coef, entropy_coef=self.entropy_coef)
 
     def plan(self) -> Plan[Metrics]:

@@ -48,5 +48,5 @@ class A3C(SinglePolicy):
 
 def a3c_plan(stream: ParIter[Rollout], workers: AnyWorkers, config: A3C = A3C()) -> Iter[TrainStats]:
     """Gradients from wherever the rollouts are, applied as they arrive."""
-    grads = stream.par_for_each(ComputeGradients()).gather_async()
+    grads = stream.par_for_each(ComputeGradients(loss=config.loss())).gather_async()
     return grads.for_each(ApplyGradients(workers, max_grad_norm=config.max_grad_norm))

@@ -29,7 +29,9 @@ class ApeX(DQN):
     num_workers: int = 2
     """Rollout workers, each a process of its own on Ray."""
     fragment: int = 8
-    """Steps of every env per rollout."""
+    """Steps of every env per rollout; the last ``n_step - 1`` of them look less far ahead."""
+    batch: int = 128
+    """Rows per update."""
     duelling: bool = True
     """The value of a state and the advantages of its actions have outputs of their own."""
     base_epsilon: float = 0.4

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from tflow.algos.algorithm import SinglePolicy
+from tflow.combinators import check
 from tflow.combinators.runnable import Plan
 from tflow.combinators.stream import Iter
 from tflow.combinators.union import Union
@@ -37,8 +38,8 @@ class DQN(SinglePolicy):
     with_memory: ClassVar[bool] = False
     num_workers: int = 1
     """Rollout workers, each a process of its own on Ray."""
-    fragment: int = 4
-    """Steps of every env per rollout."""
+    fragment: int = 16
+    """Steps of every env per rollout; the last ``n_step - 1`` of them look less far ahead."""
     lr: float | Schedule = 1e-3
     """The learning rate, or its schedule over env steps."""
     max_grad_norm: float | None = 10.0
@@ -79,6 +80,10 @@ class DQN(SinglePolicy):
     """The largest value of a categorical distribution."""
     noisy: bool = False
     """Explore by noise in the network."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check.whole(type(self).__name__, "n_step", self.n_step, least=1, most=self.fragment, hint="Make fragment= longer.")
 
     def loss(self) -> Loss[Replayed, Async]:
         spec = QSpec(

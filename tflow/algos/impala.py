@@ -13,7 +13,7 @@ from tflow.algos.algorithm import SinglePolicy
 from tflow.combinators.runnable import Plan
 from tflow.combinators.stream import Iter
 from tflow.rl.batch import Rollout
-from tflow.rl.losses import IMPALALoss, IMPALAReads, Loss
+from tflow.rl.losses import IMPALALoss, Loss
 from tflow.rl.metrics import Metrics, ReportMetrics
 from tflow.rl.replay import MixInReplay
 from tflow.rl.schedules import Schedule
@@ -51,7 +51,7 @@ class IMPALA(SinglePolicy):
     max_staleness: int | None = None
     """Rollouts that are older than so many updates are dropped, and counted; None keeps all."""
 
-    def loss(self) -> Loss[IMPALAReads, Async]:
+    def loss(self) -> Loss[Rollout, Async]:
         return IMPALALoss(
             gamma=self.gamma,
             lam=self.lam,

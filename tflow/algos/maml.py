@@ -17,7 +17,7 @@ from tflow.combinators.stream import Iter
 from tflow.rl.batch import Batch
 from tflow.rl.batching import ConcatRounds
 from tflow.rl.losses import Loss
-from tflow.rl.meta import Adapted, AdaptToTask, MAMLLoss, MAMLReads
+from tflow.rl.meta import Adapted, AdaptToTask, MAMLLoss
 from tflow.rl.metrics import Metrics, ReportMetrics
 from tflow.rl.policies import ActorCriticSpec
 from tflow.rl.schedules import Schedule
@@ -58,7 +58,7 @@ class MAML(SinglePolicy):
     log_std: float = -1.0
     """Where the spread of continuous actions begins, as a logarithm."""
 
-    def loss(self) -> Loss[MAMLReads, Sync]:
+    def loss(self) -> Loss[Adapted, Sync]:
         return MAMLLoss(
             inner_lr=self.inner_lr,
             inner_steps=self.inner_steps,

@@ -8,14 +8,15 @@ standardised per minibatch; value clipping; entropy bonus; a penalty on the KL d
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from tflow.algos.algorithm import SinglePolicy
 from tflow.combinators.runnable import Plan
 from tflow.combinators.stream import Iter
 from tflow.rl.advantages import ComputeAdvantages
-from tflow.rl.batch import Rollout
+from tflow.rl.batch import Batch, Rollout, Sampled
 from tflow.rl.batching import ConcatRounds
-from tflow.rl.losses import Loss, PPOLoss, PPOReads
+from tflow.rl.losses import Loss, PPOLoss
 from tflow.rl.metrics import Metrics, ReportMetrics
 from tflow.rl.schedules import Schedule
 from tflow.rl.training import TrainOneStep, TrainStats
@@ -50,7 +51,7 @@ class PPO(SinglePolicy):
     max_kl: float | None = None
     """A minibatch on which the policy has diverged further ends the training on its batch; None goes on."""
 
-    def loss(self) -> Loss[PPOReads, Sync]:
+    def loss(self) -> Loss[Batch[Sampled | Literal["advantages", "returns"]], Sync]:
         return PPOLoss(
             clip=self.clip,
             value_clip=self.value_clip,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Stop:
-    """When training is over: as soon as one of these is reached. What is None never is."""
+    """When training is over: as soon as a report shows that one of these is reached. What is None never is."""
 
     env_steps: int | None = None
     """Env steps of all workers."""
@@ -33,7 +33,7 @@ class Stop:
     updates: int | None = None
     """Updates of the weights."""
     seconds: float | None = None
-    """Seconds since the run began, looked at about once a second."""
+    """Seconds since the first report, looked at about once a second."""
 
     def __post_init__(self) -> None:
         for name in ("env_steps", "updates"):
@@ -84,11 +84,14 @@ class TrainingRun:
             raise StopIteration
         try:
             self.metrics = next(self.run)
+            if self._stop is not None and self._stop(self.metrics):
+                self.close()
         except StopIteration:
             self._over = True
             raise
-        if self._stop is not None and self._stop(self.metrics):
+        except BaseException:  # a stop function of the user's, too
             self.close()
+            raise
         return self.metrics
 
     def finish(self) -> Metrics:
@@ -100,7 +103,8 @@ class TrainingRun:
         return self.metrics
 
     def policy(self, name: str | None = None) -> Policy:
-        """What has been learned so far; ``name`` says which policy, if there are several."""
+        """What has been learned so far, as a copy; ``name`` says which policy, if there are several. Of a learner elsewhere: the
+        weights that it sent last."""
         return self.workers.policy(self.run, name)
 
     def close(self) -> None:

@@ -76,7 +76,7 @@ class Widen(Stateless["Batch[str]", "Batch[str]"]):
         return hints.generic(get_origin(given), Literal[(*dict.fromkeys((*have, *self.columns.adds)),)])
 
     def apply(self, item: Batch[str], /) -> Batch[str]:
-        return item.with_columns(self.columns.compute(item))
+        return item.with_columns(self.columns.compute(item)) if len(item) else item
 
 
 class WithColumns(Generic[K, Ci]):

@@ -91,6 +91,10 @@ def _operator_fits(node: nodes.ForEach | nodes.CallActor, up: nodes.Node, given:
             required = Async if isinstance(node.op, (LiveOp, StatefulLiveOp)) else required
             required = getattr(node.op, "requires", required)  # an operator that knows it only when it is made
         wanted = getattr(node.op, "consumes", wanted)
+        if isinstance(node, nodes.CallActor) and getattr(node.op, "asks_its_actor", False):
+            wanted = getattr(node.actor.make, "consumes", wanted)
+            if getattr(node.actor.make, "requires", Async) is Sync and not (node.up.sync and node.sync):
+                raise PlanError(sentences.sync(name, graph.made_asynchronous(node).label))
         missing = hints.missing_columns(wanted, given, node.op)
         if missing:
             adder = suggestions.adder(missing)

@@ -83,11 +83,13 @@ class UniformBuffer:
         rows = cast("Batch[str]", batch)
         if "next_obs" not in rows and any(name.partition("/")[0] == "obs" for name in rows.finals):
             rows = rows.with_next_obs()
+            if "masks" in rows.finals:
+                rows = rows.with_columns({"next_masks": rows.successors("masks")["masks"]})
         columns = dict(rows.columns)
         if self.gamma is not None:
             steps = estimators.n_step(rows["rewards"], rows["terminated"], rows.ends, n=self.n_step, gamma=self.gamma)
             for name in columns:
-                if name.partition("/")[0] in {"next_obs", "terminated", "truncated"}:
+                if name.partition("/")[0] in {"next_obs", "next_masks", "terminated", "truncated"}:
                     columns[name] = columns[name][steps.last]
             columns |= {"rewards": steps.returns, "discounts": steps.discounts}
         return columns

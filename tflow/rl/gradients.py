@@ -11,10 +11,11 @@ import numpy as np
 from tflow.errors import TflowError
 from tflow.rl.arrays import Array
 from tflow.rl.batch import MultiBatch
-from tflow.types import ActorOp, Frozen, Stateless, merged
+from tflow.types import ActorOp, Async, Frozen, Stateless, merged
 
 if TYPE_CHECKING:
     from tflow.rl.batch import Rollout
+    from tflow.rl.losses import Loss
     from tflow.rl.worker import RolloutWorker
 
 
@@ -41,11 +42,14 @@ def of_one_policy(where: str, item: object) -> None:
 
 
 class ComputeGradients(ActorOp["RolloutWorker", "Rollout", Gradients]):
-    """Computes the gradient of the worker's loss inside the worker, with the weights that made the rollout."""
+    """Computes the gradient of the worker's loss, or of another, inside the worker, with the weights that made the rollout."""
+
+    def __init__(self, *, loss: Loss[Rollout, Async] | None = None) -> None:
+        self.loss = loss
 
     def apply(self, actor: RolloutWorker, item: Rollout, /) -> Gradients:
         of_one_policy("ComputeGradients", item)
-        return actor.gradients(item)
+        return actor.gradients(item, loss=self.loss)
 
 
 class AverageGradients(Stateless[list[Gradients], Gradients]):

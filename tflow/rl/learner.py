@@ -82,6 +82,9 @@ class Learner:
         self.description = optimizer
         self.optimizer = optimizer.build([policy.flat.parameter])
         self.target = policy.copy() if loss.has_target else None
+        policy.generator.manual_seed(seed)
+        if self.target is not None:
+            self.target.generator.manual_seed(seed + 1)  # the noise of the two is independent
         self.rng = np.random.default_rng(seed)
         self.updates = 0
         self.trained = 0
@@ -91,6 +94,8 @@ class Learner:
         self.skipped_in_a_row = 0
         self.renewed_at = 0
         """The update after which the target network was last renewed."""
+        self.renewed_elsewhere = False
+        """``UpdateTargetNetwork`` sees to that, and the loss does not."""
         self._weights: tuple[int, Array] | None = None
         self._message: tuple[int, Weights] | None = None
 
@@ -113,10 +118,6 @@ class Learner:
         """As ``weights``, for ``run.ask(workers.learner, Learner.get_weights)``."""
         return self.weights
 
-    def get_policy(self) -> Policy:
-        """The policy as it is now, for ``run.ask``."""
-        return self.policy
-
     def set_weights(self, weights: Array) -> None:
         """Go on from other weights."""
         self.policy.flat.set(weights)
@@ -134,7 +135,7 @@ class Learner:
         return True
 
     def _renew(self, loss: AnyLoss) -> None:
-        every = loss.renews_every()
+        every = None if self.renewed_elsewhere else loss.renews_every()
         if every is not None:
             self.renew_target(every=every)
 
@@ -206,9 +207,12 @@ class Learner:
         size = units if minibatch is None else max(1, int(minibatch / rows_each))
         totals: dict[str, torch.Tensor] = {}
         errors: torch.Tensor | None = None
-        made = skipped = 0
+        made = skipped = looked = 0
         for part in self._minibatches(tensors, units, size, epochs):
             value = checked(chosen, chosen.compute(self.policy, part, target=self.target, steps=steps))
+            looked += 1
+            for name, stat in (("loss", value.total), *value.stats.items()):
+                totals[name] = totals.get(name, torch.zeros_like(stat)) + stat.detach()
             if value.enough:
                 break
             self.policy.flat.gradients_of(value.total)
@@ -216,15 +220,14 @@ class Learner:
                 made += 1
             else:
                 skipped += 1
-            for name, stat in (("loss", value.total), *value.stats.items()):
-                totals[name] = totals.get(name, torch.zeros_like(stat)) + stat.detach()
             errors = value.errors
-        self.trained += len(batch)
+        rows = len(batch) if made + skipped else 0
+        self.trained += rows
         self._renew(chosen)
-        stats = {name: float(total) / (made + skipped) for name, total in totals.items()}
+        stats = {name: float(total) / looked for name, total in totals.items()}
         whole = errors is not None and epochs == 1 and size >= units
         found = errors.detach().cpu().numpy() if whole and errors is not None else None
-        return Outcome(len(batch), made, skipped, stats, found)
+        return Outcome(rows, made, skipped, stats, found)
 
     def _minibatches(self, tensors: Tensors, units: int, size: int, epochs: int) -> Iterator[Tensors]:
         """Those of all epochs, each epoch in a new order."""

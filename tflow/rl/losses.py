@@ -269,6 +269,7 @@ class DQNLoss(Loss[Replayed, Async]):
         from tflow.rl import q_learning
 
         own = q_policy(self, policy)
+        own.net.train()  # noisy layers learn with noise
         own.fresh_noise()
         goals = batch["goals"] if "goals" in batch else self.goals(own, q_policy(self, target), batch)
         errors, taken = q_learning.errors(own, batch, goals, huber=self.huber)
@@ -287,5 +288,8 @@ class DQNLoss(Loss[Replayed, Async]):
         with torch.no_grad():
             following = target.outputs(batch, "next_obs")
             judged = policy.outputs(batch, "next_obs") if self.double else following
-            best = policy.net.q_values(judged).argmax(dim=1)
+            values = policy.net.q_values(judged)
+            if "next_masks" in batch:
+                values = values.masked_fill(~batch["next_masks"], -math.inf)
+            best = values.argmax(dim=1)
             return q_learning.goals(policy, batch, following, best)

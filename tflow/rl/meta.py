@@ -115,7 +115,8 @@ def rows_of(batch: Tensors, phase: int) -> Tensors:
 
 def fitted(batch: Rollout, returns: Array) -> Array:
     """Least squares of the returns over observations, their squares and powers of time (Duan et al. 2016), slightly damped."""
-    obs = batch["obs"].reshape(len(batch), -1).clip(-10, 10).astype(np.float64)
+    parts = [column for name, column in batch.columns.items() if name.partition("/")[0] == "obs"]
+    obs = np.concatenate([part.reshape(len(batch), -1).clip(-10, 10).astype(np.float64) for part in parts], axis=1)
     time = batch["t"][:, None] / 100.0
     features = np.concatenate([obs, obs**2, time, time**2, time**3, np.ones_like(time)], axis=1)
     damped = features.T @ features + 1e-5 * np.eye(features.shape[1])

@@ -142,8 +142,12 @@ class Seats:
         self.opened[row] = -1
         self.reset(np.array([row]))
 
-    def following(self, obs: Obs, rows: Array) -> Following:
-        return {**arrays.flat("obs", obs), "state": self.state[rows]}
+    def following(self, obs: Obs, rows: Array, masks: Array | None = None) -> Following:
+        found = {**arrays.flat("obs", obs), "state": self.state[rows]}
+        if "masks" in self.recorder.columns:
+            allowed = np.ones((len(rows), self.recorder.columns["masks"].shape[-1]), dtype=bool)
+            found["masks"] = allowed if masks is None else masks
+        return found
 
     def finish(self, turn: Turn, *, summary: object) -> Batch[Sampled]:
         """The batch of this fragment; the next one begins with the rows that are still open."""
@@ -151,13 +155,14 @@ class Seats:
         idle = waiting[self.opened[waiting] < 0]
         if len(idle):
             places = np.array([np.flatnonzero(turn.slots == self.slots[row])[0] for row in idle])
-            self.recorder.end(idle, self.last[idle], self.following(arrays.picked(turn.obs, places), idle))
+            masks = None if turn.masks is None else turn.masks[places]
+            self.recorder.end(idle, self.last[idle], self.following(arrays.picked(turn.obs, places), idle, masks))
         busy = waiting[self.opened[waiting] >= 0]
         if len(busy):
             seen = {
                 name: column[busy, self.opened[busy]]
                 for name, column in self.recorder.columns.items()
-                if name == "obs" or name.startswith("obs/")
+                if name in ("obs", "masks") or name.startswith("obs/")
             }
             self.recorder.end(busy, self.last[busy], {**seen, "state": self.state[busy]})
         done, self.recorder = self.recorder, self.fresh()

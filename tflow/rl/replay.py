@@ -239,8 +239,10 @@ class ComputePriorities(ActorOp[RolloutWorker, Rollout, Batch[Sampled | Literal[
 
     def apply(self, actor: RolloutWorker, item: Rollout, /) -> Batch[Sampled | Literal["priorities"]]:
         of_one_policy("ComputePriorities", item)
+        if not len(item):  # all of it was lost
+            return item.with_columns({"priorities": np.zeros(0, np.float32)})
         rows = UniformBuffer(1, n_step=self.n_step, gamma=self.gamma).transitions(item)
-        found = actor.errors(Batch(rows, policy=item.policy)) if len(item) else np.zeros(0, np.float32)
+        found = actor.errors(Batch(rows, policy=item.policy))
         return item.with_columns({"priorities": found + np.float32(SMALLEST)})
 
 

@@ -57,10 +57,11 @@ class ReplaySpec:
         kind = UniformBuffer if self.kind == "uniform" else ReservoirBuffer
         return kind(self.capacity, seed=seed, incarnation=life, n_step=self.n_step, gamma=self.gamma)
 
-    def sampled(self, buffer: UniformBuffer) -> Batch[str]:
-        """A batch of earlier rows; without priorities, all count the same."""
+    def sampled(self, buffer: UniformBuffer, actors: int) -> Batch[str]:
+        """A batch of earlier rows; without priorities, all count the same. What all actors have stored is about what this one
+        has, times their number: that is what a schedule goes by."""
         if isinstance(buffer, PrioritizedBuffer):
-            return buffer.sample(self.batch, schedule_of(self.beta).at(buffer.inserted))
+            return buffer.sample(self.batch, schedule_of(self.beta).at(buffer.inserted * actors))
         return self.with_weights(buffer.sample(self.batch))
 
     def with_weights(self, batch: Batch[str]) -> Batch[str]:
@@ -74,6 +75,7 @@ class ReplayActor:
 
     def __init__(self, spec: ReplaySpec, shard: Shard) -> None:
         self.spec = spec
+        self.actors = shard.count
         self.buffer = spec.buffer(shard)
 
     def insert(self, item: AnyBatch) -> None:
@@ -87,7 +89,7 @@ class ReplayActor:
 
     def sample(self) -> Replayed:
         """A batch of earlier rows; an empty one if nothing is left, because the actor has been made again."""
-        return self.spec.sampled(self.buffer) if len(self.buffer) else Batch({})
+        return self.spec.sampled(self.buffer, self.actors) if len(self.buffer) else Batch({})
 
     def update_priorities(self, news: News) -> None:
         """New priorities for rows of earlier samples. What belongs to another actor or an earlier life is ignored."""
@@ -109,6 +111,7 @@ class MultiReplayActor(ReplayActor):
 
     def __init__(self, spec: ReplaySpec, shard: Shard) -> None:
         self.spec = spec
+        self.actors = shard.count
         self.together = LockstepBuffer(spec.buffer(shard)) if spec.lockstep else None
         self.apart = PerPolicyBuffer({policy: spec.buffer(shard, number) for number, policy in enumerate(spec.policies)})
 
@@ -124,7 +127,7 @@ class MultiReplayActor(ReplayActor):
             drawn = self.together.sample(self.spec.batch) if len(self.together) else {}
             return MultiBatch({policy: self.spec.with_weights(batch) for policy, batch in drawn.items()})
         filled = {policy: buffer for policy, buffer in self.apart.buffers.items() if len(buffer)}
-        return MultiBatch({policy: self.spec.sampled(buffer) for policy, buffer in filled.items()})
+        return MultiBatch({policy: self.spec.sampled(buffer, self.actors) for policy, buffer in filled.items()})
 
     def update_priorities(self, news: News) -> None:
         policy, ids, priorities = news

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 
 from typing_extensions import TypeVar
 
@@ -54,7 +54,7 @@ class TrainStats(Frozen):
     weights: Array | None = None
     """The new weights, if they come from a learner elsewhere."""
     errors: tuple[Array, Array] | None = None
-    """The ids of replayed rows and how wrong the policy was about each, for ``UpdatePriorities``."""
+    """The ids of replayed rows and how wrong the policy was about each, for ``SendPriorities``."""
 
 
 def publish(live: Live, workers: AnyWorkers, policy: str, weights: Array, shards: Iterable[int] | None = None) -> int:
@@ -291,13 +291,18 @@ class UpdateTargetNetwork(LiveOp[TrainStats, TrainStats, Async]):
         self.tau = tau
 
     def apply(self, live: Live, item: TrainStats, /) -> TrainStats:
-        live.resident(self.learners[item.policy]).renew_target(every=self.every, tau=self.tau)
+        learner = live.resident(self.learners[item.policy])
+        learner.renewed_elsewhere = True
+        learner.renew_target(every=self.every, tau=self.tau)
         return item
 
 
 @dataclass(frozen=True)
 class LearnOnBatch(ActorOp["Learner", Batch[Any], TrainStats]):  # Any: what the loss of the learner reads
     """For ``call`` and ``hand_off``: trains a learner in an actor of its own. Its weights come back with the statistics."""
+
+    asks_its_actor: ClassVar[bool] = True
+    """What it consumes and requires is what the loss of its learner does; validation looks there."""
 
     epochs: int = 1
     minibatch: int | None = None

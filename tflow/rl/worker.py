@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tflow.rl.learner import Learner
     from tflow.rl.models import AnySpace
     from tflow.rl.policy import Policy
-    from tflow.rl.workers import WorkerSpec
+    from tflow.rl.workers import AnyLoss, WorkerSpec
 
 
 class Weights(NamedTuple):
@@ -142,14 +142,14 @@ class RolloutWorker(ABC):
         with one_thread():
             return self.learner(batch.policy).errors(batch, own_target=True).errors
 
-    def gradients(self, batch: AnyBatch) -> Gradients:
+    def gradients(self, batch: AnyBatch, *, loss: AnyLoss | None = None) -> Gradients:
         """The gradient of the loss on a batch, with the weights that are here."""
         name = batch.policy
         if not len(batch):  # all of it was lost
             nothing = np.zeros(self.policies[name].flat.trainable, np.float32)
             return Gradients(nothing, rows=0, policy=name, summary=batch.summary)
         with one_thread():
-            values, stats = self.learner(name).gradients(batch, steps=self.all_steps)
+            values, stats = self.learner(name).gradients(batch, loss=loss, steps=self.all_steps)
         return Gradients(values, rows=len(batch), env_steps=batch.env_steps, policy=name, stats=stats, summary=batch.summary)
 
 
@@ -245,12 +245,17 @@ class Lane:
         last = recorder.steps - 1
         open_rows = recorder.valid[self.rows, last] & ~recorder.closed[self.rows, last]
         envs = np.flatnonzero(open_rows)
-        recorder.end(self.rows.start + envs, last, self.following(arrays.picked(self.obs, envs), envs))
+        masks = None if self.masks is None else self.masks[envs]
+        recorder.end(self.rows.start + envs, last, self.following(arrays.picked(self.obs, envs), envs, masks))
         self.began[:] = 0
 
-    def following(self, obs: Obs, rows: Array) -> Following:
-        """What follows a piece: the final observation (a copy already), and the state to judge it with."""
-        return {**arrays.flat("obs", obs), "state": self.state[rows]}
+    def following(self, obs: Obs, rows: Array, masks: Array | None = None) -> Following:
+        """What follows a piece: the final observation (a copy already), the state to judge it with, and what is allowed there;
+        nobody says that of the end of an episode."""
+        found = {**arrays.flat("obs", obs), "state": self.state[rows]}
+        if self.masks is not None:
+            found["masks"] = np.ones((len(rows), self.masks.shape[1]), dtype=bool) if masks is None else masks
+        return found
 
 
 class SingleWorker(RolloutWorker):

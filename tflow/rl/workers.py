@@ -12,18 +12,20 @@ from typing_extensions import TypeVar
 from tflow import sentences
 from tflow.combinators import check, graph, nodes
 from tflow.combinators.actors import ANYWHERE, Actor, Actors, Place, Resident
+from tflow.combinators.hints import base_arguments
 from tflow.combinators.par import ParIter
 from tflow.combinators.stream import Iter
 from tflow.errors import PlanError
 from tflow.rl.batch import Batch, MultiBatch, Rollout, Sampled
 from tflow.rl.env_spec import EnvSpec, Maker
-from tflow.rl.exploration import Exploration
+from tflow.rl.exploration import ApexEpsilons, EpsilonGreedy, Exploration
 from tflow.rl.losses import Loss
 from tflow.rl.models import ModelLike
 from tflow.rl.multi_worker import MultiWorker, spaces_by_policy
 from tflow.rl.optimizers import Adam, Optimizer
+from tflow.rl.policies import ActorCriticSpec
 from tflow.rl.worker import RolloutWorker, SingleWorker, seed_for
-from tflow.types import Async, Shard, Stateless
+from tflow.types import Async, Shard, Stateless, Sync
 
 if TYPE_CHECKING:
     from tflow.rl.learner import Learner
@@ -98,6 +100,21 @@ class LearnerSpec:
     policy: str
     loss: AnyLoss | None = None
 
+    @property
+    def trains(self) -> AnyLoss:
+        """What is made small."""
+        return self.loss or self.workers.losses[self.policy]
+
+    @property
+    def consumes(self) -> object:
+        """For plans that no type checker has seen: the batch that the loss reads."""
+        return base_arguments(type(self.trains), Loss)[0]
+
+    @property
+    def requires(self) -> type[Async]:
+        """For plans that no type checker has seen: ``Sync`` if the loss is on-policy."""
+        return Sync if base_arguments(type(self.trains), Loss)[1:2] == (Sync,) else Async
+
     def makes(self) -> type:
         """The class of what it makes."""
         from tflow.rl.learner import Learner
@@ -118,7 +135,7 @@ class LearnerSpec:
             device=chosen_device(spec.device),
         )
         seed = seed_for(shard.seed, name)
-        return Learner(made, self.loss or spec.losses[name], spec.optimizer_of(name), seed=seed, threads=spec.learner_threads)
+        return Learner(made, self.trains, spec.optimizer_of(name), seed=seed, threads=spec.learner_threads)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -140,7 +157,7 @@ class AnyWorkers(Actors[RolloutWorker]):
         return next(iter(self.learners.values()))
 
     def policy(self, run: Run[Any], name: str | None = None) -> Policy:  # Any: whatever the run yields
-        """The policy that a run has trained so far; ``name`` says which, if there are several."""
+        """A copy of the policy that a run has trained so far; ``name`` says which, if there are several."""
         learner = self.learner if name is None else self.learners[check.one_of("policy", "name", name, tuple(self.learners))]
         (found,) = run.ask(learner, _policy)
         return found
@@ -150,7 +167,7 @@ class AnyWorkers(Actors[RolloutWorker]):
 
 
 def _policy(learner: Learner) -> Policy:
-    return learner.policy
+    return learner.policy.copy()  # to act with one that is being trained would disturb it, and it would go on changing
 
 
 class Workers(AnyWorkers, Generic[Reads, Requires]):
@@ -237,6 +254,13 @@ def create_rollout_workers(
     if str(device).partition(":")[0] not in DEVICES:
         raise PlanError(f"{where}: device must be one of torch's, such as 'cpu' or 'cuda:0', or 'auto'; got {device!r}.")
     check_choices(where, tuple(chosen), model=model, exploration=exploration, optimizer=optimizer)
+    for policy, given in chosen.items():
+        tried = exploration.get(policy) if isinstance(exploration, Mapping) else exploration
+        if isinstance(tried, (EpsilonGreedy, ApexEpsilons)) and isinstance(given.policy(), ActorCriticSpec):
+            raise PlanError(
+                f"{where}: {type(tried).__name__} is for policies that value each action. That of {type(given).__name__} draws "
+                "its actions, and would be told the wrong probabilities. Leave out exploration=."
+            )
     if learner_threads is not None:
         check.whole(where, "learner_threads", learner_threads, least=1)
     spec = WorkerSpec(
