@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tflow.algos.ppo import ppo_plan as ppo_plan
     from tflow.algos.ppo_dqn import PPODQN as PPODQN
     from tflow.algos.ppo_dqn import ppo_dqn_plan as ppo_dqn_plan
+    from tflow.algos.training import Callback as Callback
     from tflow.algos.training import Stop as Stop
     from tflow.algos.training import TrainingRun as TrainingRun
     from tflow.algos.training import train as train
@@ -65,6 +66,8 @@ if TYPE_CHECKING:
     from tflow.live import Live as Live
     from tflow.marks import flow as flow
     from tflow.marks import plan as plan
+    from tflow.observe.folder import RunFolder as RunFolder
+    from tflow.observe.progress import ShowProgress as ShowProgress
     from tflow.rl.advantages import ComputeAdvantages as ComputeAdvantages
     from tflow.rl.batch import Batch as Batch
     from tflow.rl.batch import MultiBatch as MultiBatch
@@ -168,22 +171,23 @@ __version__ = "0.1.0"
 __all__ = [
     "A2C", "A3C", "DQN", "IMPALA", "LSTM", "MAML", "MLP", "PPO", "PPODQN", "SGD", "A3CLoss", "Actor", "ActorCriticSpec",
     "ActorOp", "Actors", "Adam", "AdaptToTask", "AddColumns", "Algorithm", "AnyWorkers", "ApeX", "ApexEpsilons",
-    "ApplyGradients", "Async", "AverageGradients", "Batch", "CheckpointError", "ComputeAdvantages", "ComputeGradients",
-    "ComputePriorities", "ConcatBatches", "ConcatRounds", "Constant", "DQNLoss", "Deadlock", "EnvError", "EnvSpec",
-    "Episodes", "EpsilonGreedy", "Evaluators", "Exponential", "Frozen", "GaussianNoise", "Gradients", "Handles",
+    "ApplyGradients", "Async", "AverageGradients", "Batch", "Callback", "CheckpointError", "ComputeAdvantages",
+    "ComputeGradients", "ComputePriorities", "ConcatBatches", "ConcatRounds", "Constant", "DQNLoss", "Deadlock", "EnvError",
+    "EnvSpec", "Episodes", "EpsilonGreedy", "Evaluators", "Exponential", "Frozen", "GaussianNoise", "Gradients", "Handles",
     "IMPALALoss", "ImpalaCNN", "Iter", "LearnOnBatch", "Ledger", "Linear", "Live", "LiveOp", "LocalRuntime", "Loss",
     "LossValue", "MAMLLoss", "Members", "Metrics", "MixInReplay", "MultiBatch", "MultiReplayActors", "MultiWorkers",
     "NatureCNN", "NoHealthyShards", "OUNoise", "OnActor", "Op", "OperatorError", "PPOLoss", "ParIter", "ParUnion",
     "ParallelEvaluations", "ParallelReplay", "ParallelRollouts", "ParameterNoise", "Piecewise", "Place", "Plan", "PlanError",
     "Policy", "PolicySpec", "Provenance", "QSpec", "RMSprop", "RayRuntime", "Ref", "RefOp", "ReplayActors", "Replayed",
-    "ReportMetrics", "Resident", "Rollout", "RolloutWorker", "Run", "RunClosed", "RunStats", "Schedule", "Select",
-    "SendPriorities", "SendWeights", "Shard", "ShardFailed", "SinglePolicy", "SmallCNN", "Source", "StandardizeFields",
-    "Stateful", "StatefulActorOp", "StatefulLiveOp", "Stateless", "Stop", "StoreToBuffer", "Sync", "Tensors", "TflowError",
-    "TimeBudget", "TrainOneStep", "TrainStats", "TrainingRun", "Union", "UpdatePriorities", "UpdateTargetNetwork",
-    "UpdateWeights", "Workers", "a2c_plan", "a3c_plan", "aggregate", "apex_plan", "create_actor", "create_actors",
-    "create_evaluation_workers", "create_learner", "create_multi_workers", "create_replay_actors", "create_resident",
-    "create_rollout_workers", "dqn_plan", "flow", "from_actors", "from_items", "from_iterable", "from_range", "impala_plan",
-    "maml_plan", "par_from_items", "par_from_iterables", "par_from_range", "plan", "ppo_dqn_plan", "ppo_plan", "train",
+    "ReportMetrics", "Resident", "Rollout", "RolloutWorker", "Run", "RunClosed", "RunFolder", "RunStats", "Schedule",
+    "Select", "SendPriorities", "SendWeights", "Shard", "ShardFailed", "ShowProgress", "SinglePolicy", "SmallCNN", "Source",
+    "StandardizeFields", "Stateful", "StatefulActorOp", "StatefulLiveOp", "Stateless", "Stop", "StoreToBuffer", "Sync",
+    "Tensors", "TflowError", "TimeBudget", "TrainOneStep", "TrainStats", "TrainingRun", "Union", "UpdatePriorities",
+    "UpdateTargetNetwork", "UpdateWeights", "Workers", "a2c_plan", "a3c_plan", "aggregate", "apex_plan", "create_actor",
+    "create_actors", "create_evaluation_workers", "create_learner", "create_multi_workers", "create_replay_actors",
+    "create_resident", "create_rollout_workers", "dqn_plan", "flow", "from_actors", "from_items", "from_iterable",
+    "from_range", "impala_plan", "maml_plan", "par_from_items", "par_from_iterables", "par_from_range", "plan",
+    "ppo_dqn_plan", "ppo_plan", "train",
 ]  # fmt: skip
 
 # Where each public name lives; a test keeps this table, the list above and the imports the same.
@@ -197,7 +201,7 @@ _HOMES = {
     "tflow.algos.maml": ("MAML", "maml_plan"),
     "tflow.algos.ppo": ("PPO", "ppo_plan"),
     "tflow.algos.ppo_dqn": ("PPODQN", "ppo_dqn_plan"),
-    "tflow.algos.training": ("Stop", "TrainingRun", "train"),
+    "tflow.algos.training": ("Callback", "Stop", "TrainingRun", "train"),
     "tflow.combinators.actors": ("Actor", "Actors", "Place", "Resident", "create_actor", "create_actors", "create_resident"),
     "tflow.combinators.columns": ("AddColumns",),
     "tflow.combinators.create": (
@@ -213,6 +217,8 @@ _HOMES = {
     ),
     "tflow.live": ("Handles", "Live"),
     "tflow.marks": ("flow", "plan"),
+    "tflow.observe.folder": ("RunFolder",),
+    "tflow.observe.progress": ("ShowProgress",),
     "tflow.rl.advantages": ("ComputeAdvantages",),
     "tflow.rl.batch": ("Batch", "MultiBatch", "Rollout"),
     "tflow.rl.batching": ("ConcatBatches", "ConcatRounds", "StandardizeFields", "aggregate"),

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-import importlib.util
-import inspect
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
+from typer.exceptions import TyperException
 
 from tflow import __version__
 from tflow.checking.command import check
+from tflow.commands.algos import algos
+from tflow.commands.evaluate import evaluate
+from tflow.commands.train import FLAGS, train
 from tflow.drawing.command import graph
-from tflow.errors import PlanError, TflowError
+from tflow.errors import CheckpointError, EnvError, MissingExtra, PlanError, TflowError
 
-app = typer.Typer(add_completion=False, no_args_is_help=True, help="Typed dataflow plans for distributed reinforcement learning.")
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Typed dataflow plans for distributed reinforcement learning.",
+)
+MISTAKES = (PlanError, EnvError, MissingExtra, CheckpointError)
+"""What was asked for cannot be: exit code 2. Other errors have exit code 1."""
+INTERRUPTED = 130
 
 
 def show_version(wanted: bool) -> None:
@@ -31,8 +41,11 @@ def options(
     """Typed dataflow plans for distributed reinforcement learning."""
 
 
+app.command("train", context_settings=FLAGS, add_help_option=False)(train)
+app.command("eval")(evaluate)
+app.command("algos")(algos)
 app.command("check")(check)
-app.command("graph")(graph)
+app.command("graph", context_settings=FLAGS)(graph)
 
 
 @app.command()
@@ -59,44 +72,25 @@ def replay(
     typer.secho("The check holds.", fg=typer.colors.GREEN)
 
 
-def load(target: str) -> object:
-    """The stream or plan called NAME in FILE; a function is called."""
-    from tflow.combinators.runnable import Described
-
-    file, _, name = target.rpartition(":")
-    path = Path(file)
-    if not file or not name:
-        raise PlanError(f"Expected FILE:NAME, such as plans.py:a3c, got {target!r}.")
-    if not path.is_file():
-        raise PlanError(f"There is no file {file!r}.")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None:
-        raise PlanError(f"{file!r} is not a Python file.")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
-    spec.loader.exec_module(module)
-    found = getattr(module, name, None)
-    if found is None:
-        known = sorted(key for key, value in vars(module).items() if isinstance(value, Described))
-        raise PlanError(f"{file} has no {name!r}. Streams and plans in it: {', '.join(known) or 'none'}.")
-    if callable(found) and not isinstance(found, Described):
-        needed = [p.name for p in inspect.signature(found).parameters.values() if p.default is p.empty]
-        if needed:
-            raise PlanError(f"{target} needs {', '.join(needed)}; name a stream, a plan, or a function without arguments.")
-        found = found()
-    made = found
-    if not isinstance(made, Described):
-        raise PlanError(f"{target} is a {type(made).__name__}; expected a stream or a plan.")
-    return made
+def fail(sentence: str, code: int = 2) -> NoReturn:
+    """Say what is wrong, and end."""
+    typer.secho(sentence, fg=typer.colors.RED, err=True)
+    sys.exit(code)
 
 
 def main() -> None:
-    """The console script: mistakes are one sentence and exit code 2."""
+    """The console script: mistakes are one sentence and exit code 2; ``--debug`` shows where they come from."""
     try:
-        app()
-    except TflowError as error:
-        typer.secho(str(error), fg=typer.colors.RED, err=True)
-        sys.exit(2)
+        sys.exit(app(standalone_mode=False))
+    except TyperException as error:
+        path = getattr(getattr(error, "ctx", None), "command_path", "tflow")
+        fail(f"{error.format_message().rstrip('.')}{'' if error.format_message().endswith('?') else '.'} See {path} --help.")
+    except (TflowError, KeyboardInterrupt) as error:
+        if "--debug" in sys.argv:
+            raise
+        if isinstance(error, KeyboardInterrupt):
+            fail("Interrupted.", INTERRUPTED)
+        fail(str(error), code=2 if isinstance(error, MISTAKES) else 1)
 
 
 if __name__ == "__main__":

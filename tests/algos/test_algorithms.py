@@ -136,7 +136,7 @@ def test_algorithms_are_nothing_but_plans() -> None:
         (lambda: loose.Stop(mean_return="high"), "Stop: mean_return must be a number, got 'high'"),
         (lambda: DQN(model=LSTM(8)), "DQN: it does not train networks with a memory; got LSTM"),
         (lambda: MAML(model=LSTM(8)), "MAML: it does not train networks with a memory"),
-        (lambda: PPO(device="gpu").plan(), "create_rollout_workers: device must be one of torch's"),
+        (lambda: PPO(device="gpu"), "PPO: device must be one of torch's"),
         (
             lambda: loose.create_multi_workers({"a": 3}, env=MultiCartPole, policy_of=str),
             "each algorithm must be a config",

@@ -20,7 +20,7 @@ from mypy.options import Options
 from typer.testing import CliRunner
 
 from tests.drawing.conftest import Draw
-from tflow.drawing.command import graph
+from tflow.drawing.command import graph, source_drawing
 from tflow.drawing.static import build
 from tflow.drawing.static.read import of_source
 from tflow.errors import MissingExtra, TflowError
@@ -303,7 +303,7 @@ def test_mypy_is_loaded_only_when_it_is_needed(monkeypatch: pytest.MonkeyPatch, 
     assert done.returncode == 0, done.stderr
     monkeypatch.setitem(sys.modules, "mypy", None)
     with pytest.raises(MissingExtra, match=r"need the package mypy: pip install 'tflow\[check\]'"):
-        graph(str(tmp_path / "x.py"))
+        source_drawing(str(tmp_path / "x.py"), "text", None, expand=False)
 
 
 def test_caches_are_where_users_keep_them(monkeypatch: pytest.MonkeyPatch) -> None:

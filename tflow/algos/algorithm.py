@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from typing_extensions import TypeVar
 
-from tflow.algos.training import Stop, TrainingRun, train
+from tflow.algos.evaluating import report_of
+from tflow.algos.training import Callback, Stop, TrainingRun, train
 from tflow.combinators import check
 from tflow.combinators.runnable import Plan
 from tflow.errors import PlanError
@@ -19,8 +20,8 @@ from tflow.rl.metrics import Metrics
 from tflow.rl.models import LSTM, ModelLike
 from tflow.rl.optimizers import Adam, Optimizer
 from tflow.rl.schedules import Schedule
-from tflow.rl.workers import AnyLoss, EnvLike, MultiWorkers, Workers, create_rollout_workers
-from tflow.types import Async
+from tflow.rl.workers import AnyLoss, EnvLike, MultiWorkers, Workers, check_device, create_rollout_workers
+from tflow.types import Async, Shard
 
 if TYPE_CHECKING:
     from tflow.runtime.base import Runtime
@@ -48,19 +49,48 @@ class Algorithm(ABC):
     def __post_init__(self) -> None:
         for name in ("num_workers", "num_envs", "fragment"):
             check.whole(type(self).__name__, name, getattr(self, name), least=1)
+        check_device(type(self).__name__, self.device)
 
     @abstractmethod
     def plan(self) -> Plan[Metrics]:
         """The algorithm as a plan: print it, draw it, run it on any runtime."""
 
+    def check(self) -> None:
+        """Raise a sentence if env and algorithm do not fit: a small worker and each network are made for that, and let go of.
+        ``run`` finds out too, when it starts."""
+        spec = report_of(self.plan()).workers.spec
+        try:
+            replace(spec, num_envs=1)(Shard("check", 0, 1, 0, 0)).close()
+            _ = [spec.network_of(policy) for policy in spec.losses]
+        except PlanError as error:
+            raise PlanError(f"{type(self).__name__} on {spec.env.name}: {error}") from error
+
     def run(
-        self, *, stop: Stop | Callable[[Metrics], bool] | None = None, runtime: Runtime | None = None, seed: int = 0
+        self,
+        *,
+        stop: Stop | Callable[[Metrics], bool] | None = None,
+        callbacks: Sequence[Callback] = (),
+        eval_every: int | None = None,
+        eval_episodes: int = 10,
+        runtime: Runtime | None = None,
+        seed: int = 0,
     ) -> TrainingRun:
         """Train: iterate over the metrics, then take the policy.
 
-        Without ``runtime`` everything happens in this process; without ``stop`` it goes on until you let go of it.
+        Without ``runtime`` everything happens in this process; without ``stop`` it goes on until you let go of it. Callbacks
+        look on: ``ShowProgress()`` on the terminal, ``RunFolder("runs/mine")`` keeps metrics and policies. With ``eval_every``
+        the policy is evaluated beside training, once per so many env steps.
         """
-        return train(self.plan(), stop=stop, runtime=runtime, seed=seed)
+        return train(
+            self.plan(),
+            stop=stop,
+            callbacks=callbacks,
+            eval_every=eval_every,
+            eval_episodes=eval_episodes,
+            runtime=runtime,
+            seed=seed,
+            algorithm=self,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

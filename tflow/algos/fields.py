@@ -8,8 +8,6 @@ import inspect
 from itertools import pairwise
 from typing import NamedTuple
 
-from tflow.algos.algorithm import Algorithm
-
 
 class Field(NamedTuple):
     """One field of a configuration."""
@@ -18,18 +16,26 @@ class Field(NamedTuple):
     default: object
     meaning: str
 
+    @property
+    def plain(self) -> str:
+        """What it means, without marks for code."""
+        return self.meaning.replace("``", "")
+
 
 def fields_of(kind: type) -> list[Field]:
     """The fields of a configuration, those of its bases first. What a class says of a field replaces what its bases say."""
     meanings: dict[str, str] = {}
     for base in reversed(kind.__mro__):
-        if issubclass(base, Algorithm):
+        if dataclasses.is_dataclass(base):
             meanings |= _written_in(base)
     return [Field(each.name, each.default, meanings.get(each.name, "")) for each in dataclasses.fields(kind)]
 
 
 def _written_in(kind: type) -> dict[str, str]:
-    (tree,) = ast.parse(inspect.cleandoc(inspect.getsource(kind))).body
+    try:
+        (tree,) = ast.parse(inspect.cleandoc(inspect.getsource(kind))).body
+    except (OSError, TypeError):  # typed into a console
+        return {}
     members = tree.body if isinstance(tree, ast.ClassDef) else []
     return {
         ast.unparse(field.target): " ".join(str(text.value.value).split())

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from tflow.combinators import check, graph, nodes
+from tflow.algos.evaluating import evaluated, evaluators_in, report_of
+from tflow.combinators import check
 from tflow.combinators.runnable import Plan
 from tflow.errors import PlanError, TflowError
 from tflow.rl.episodes import WINDOW
-from tflow.rl.metrics import Metrics, Report
-from tflow.rl.workers import AnyWorkers
+from tflow.rl.metrics import Metrics
 
 if TYPE_CHECKING:
+    from tflow.algos.algorithm import Algorithm
     from tflow.rl.policy import Policy
+    from tflow.rl.workers import AnyWorkers
     from tflow.runtime.base import Runtime
     from tflow.runtime.executor import Run
 
@@ -48,16 +51,45 @@ class Stop:
 
     def __call__(self, metrics: Metrics) -> bool:
         """True if it is over."""
-        return (
-            (self.env_steps is not None and metrics.env_steps >= self.env_steps)
-            or (self.updates is not None and metrics.training.updates >= self.updates)
-            or (self.seconds is not None and metrics.speed.seconds >= self.seconds)
-            or (self.mean_return is not None and self._good(metrics, self.mean_return))
+        return bool(self.reached(metrics))
+
+    def reached(self, metrics: Metrics) -> str:
+        """What is reached, in words; empty if nothing is."""
+        if self.mean_return is not None and self._good(metrics, self.mean_return):
+            return f"a mean return of {self.mean_return:g} over {self.episodes} episodes"
+        for wanted, counted, what in self.counts(metrics):
+            if counted >= wanted:
+                return f"{wanted:,g} {what}"
+        return ""
+
+    def counts(self, metrics: Metrics) -> list[tuple[float, float, str]]:
+        """What is counted: how many are wanted, how many there are, and of what."""
+        found = (
+            (self.env_steps, metrics.env_steps, "env steps"),
+            (self.updates, metrics.training.updates, "updates"),
+            (self.seconds, metrics.speed.seconds, "seconds"),
         )
+        return [(wanted, counted, what) for wanted, counted, what in found if wanted is not None]
 
     def _good(self, metrics: Metrics, wanted: float) -> bool:
         counted = [each.returns[-self.episodes :] for each in metrics.episodes.policies.values() or (metrics.episodes,)]
         return all(len(returns) == self.episodes and sum(returns) / len(returns) >= wanted for returns in counted)
+
+
+class Callback:
+    """Looks on while a plan is trained: derive from it, replace what you need, and pass it to ``run(callbacks=[...])``.
+
+    All are called in the driver. An error that a callback raises ends the run.
+    """
+
+    def started(self, run: TrainingRun) -> None:
+        """Before anything is sampled."""
+
+    def reported(self, run: TrainingRun, metrics: Metrics) -> None:
+        """With every report."""
+
+    def ended(self, run: TrainingRun, error: BaseException | None) -> None:
+        """Once, at the end, whatever it was: ``run.outcome`` says it in words. ``run.policy()`` still answers."""
 
 
 class TrainingRun:
@@ -66,32 +98,51 @@ class TrainingRun:
     It is a context manager: leaving it, or the end, lets go of all workers. What was learned stays.
     """
 
-    def __init__(self, run: Run[Metrics], workers: AnyWorkers, stop: Callable[[Metrics], bool] | None) -> None:
+    def __init__(
+        self,
+        run: Run[Metrics],
+        *,
+        stop: Stop | Callable[[Metrics], bool] | None = None,
+        callbacks: Sequence[Callback] = (),
+        algorithm: Algorithm | None = None,
+        seed: int = 0,
+    ) -> None:
         self.run = run
         """The run itself: its ``stats()`` and ``ledger``, and ``ask`` for what actors know."""
-        self.workers = workers
+        self.workers: AnyWorkers = report_of(run.plan).workers
         """The rollout workers, as the plan describes them."""
+        self.algorithm = algorithm
+        """The configuration that the plan was made from; None for a plan of one's own."""
+        self.stop = stop
+        self.seed = seed
         self.metrics: Metrics | None = None
         """The latest."""
-        self._stop = stop
-        self._over = False
+        self.outcome = ""
+        """Why it is over, in words; empty while it is not."""
+        self._callbacks = tuple(callbacks)
+        self._begun: list[Callback] = []
+        self._started = False
 
     def __iter__(self) -> Iterator[Metrics]:
         return self
 
     def __next__(self) -> Metrics:
-        if self._over:
+        if self.outcome:
             raise StopIteration
         try:
+            self._start()
             self.metrics = next(self.run)
-            if self._stop is not None and self._stop(self.metrics):
-                self.close()
+            for each in self._callbacks:
+                each.reported(self, self.metrics)
+            reached = self._reached(self.metrics)
         except StopIteration:
-            self._over = True
+            self._end("the plan ended", None)
             raise
-        except BaseException:  # a stop function of the user's, too
-            self.close()
+        except BaseException as error:  # of callbacks and of a stop function of the user's, too
+            self._end(_failure(error), error)
             raise
+        if reached:
+            self._end(reached, None)
         return self.metrics
 
     def finish(self) -> Metrics:
@@ -107,30 +158,83 @@ class TrainingRun:
         weights that it sent last."""
         return self.workers.policy(self.run, name)
 
+    def policies(self) -> dict[str, Policy]:
+        """All that have been learned so far, by name; a single one is called ``default``."""
+        return {name: self.policy(name) for name in self.workers.learners}
+
+    def evaluated_policies(self) -> dict[str, Policy]:
+        """As ``policies``, with the weights that were evaluated last: training may have gone on since."""
+        found = self.policies()
+        (evaluators,) = evaluators_in(self.run.plan)
+        for name, weights in self.run.ask(evaluators, lambda worker: worker.evaluated)[0].items():
+            found[name].flat.set(weights)
+        return found
+
     def close(self) -> None:
         """Let go of everything but what was learned."""
-        self._over = True
-        self.run.close()
+        self._end("it was let go of", None)
+
+    def _start(self) -> None:
+        if not self._started:
+            self._started = True
+            for each in self._callbacks:
+                self._begun.append(each)
+                each.started(self)
+
+    def _reached(self, metrics: Metrics) -> str:
+        if isinstance(self.stop, Stop):
+            return self.stop.reached(metrics)
+        return "what stop= asked for" if self.stop is not None and self.stop(metrics) else ""
+
+    def _end(self, outcome: str, error: BaseException | None) -> None:
+        """Everything ends, and every callback that was started hears of it, whatever another one raises."""
+        if self.outcome:
+            return
+        self.outcome = outcome
+        steps: list[Callable[[], None]] = [self.run.close, *(partial(each.ended, self, error) for each in self._begun)]
+        first = error
+        for step in steps:
+            try:
+                step()
+            except BaseException as another:
+                if first is None:
+                    first = another
+                else:
+                    first.add_note(f"While ending: {type(another).__name__}: {another}")
+        if error is None and first is not None:
+            raise first
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
+        self._end("it was let go of" if error is None else _failure(error), error)
+
+
+def _failure(error: BaseException) -> str:
+    return "interrupted" if isinstance(error, KeyboardInterrupt) else f"{type(error).__name__}: {error}"
 
 
 def train(
     plan: Plan[Metrics],
     *,
     stop: Stop | Callable[[Metrics], bool] | None = None,
+    callbacks: Sequence[Callback] = (),
+    eval_every: int | None = None,
+    eval_episodes: int = 10,
     runtime: Runtime | None = None,
     seed: int = 0,
+    algorithm: Algorithm | None = None,
 ) -> TrainingRun:
-    """Run any plan that ends in ``ReportMetrics`` as algorithms run theirs."""
+    """Run any plan that ends in ``ReportMetrics`` as algorithms run theirs. With ``eval_every``, the policy plays
+    ``eval_episodes`` whole episodes without exploring, once per so many env steps, beside training."""
     check.instance("train", "plan", plan, Plan, "a plan, such as ReportMetrics(...) or PPO().plan()")
     if stop is not None and not callable(stop):
         raise PlanError(f"train: stop must be a Stop such as Stop(env_steps=100_000), or a function of metrics; got {stop!r}.")
-    found = [node.op for node in graph.walk(plan.node) if isinstance(node, nodes.ForEach) and isinstance(node.op, Report)]
-    if not found:
-        raise PlanError("train: the plan does not end in ReportMetrics(stream, workers), so there is nothing to look at.")
-    return TrainingRun(plan.run(runtime=runtime, seed=seed), found[0].workers, stop)
+    for each in callbacks:
+        check.instance(
+            "train", "each of callbacks", each, Callback, "a Callback such as ShowProgress() or RunFolder('runs/mine')"
+        )
+    whole = plan if eval_every is None else evaluated(plan, every=eval_every, episodes=eval_episodes)
+    run = whole.run(runtime=runtime, seed=seed)
+    return TrainingRun(run, stop=stop, callbacks=callbacks, algorithm=algorithm, seed=seed)

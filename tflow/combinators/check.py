@@ -28,7 +28,7 @@ def whole(where: str, name: str, value: int, *, least: int, most: int | None = N
     if value < least:
         raise PlanError(f"{where}: {name} must be at least {least}, got {value}.{f' {hint}' if hint else ''}")
     if most is not None and value > most:
-        raise PlanError(f"{where}: {name} must be at most {most}, got {value}.")
+        raise PlanError(f"{where}: {name} must be at most {most}, got {value}.{f' {hint}' if hint else ''}")
     return value
 
 

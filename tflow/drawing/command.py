@@ -16,6 +16,7 @@ from tflow.errors import PlanError
 from tflow.extras import require
 
 if TYPE_CHECKING:
+    from tflow.combinators.runnable import Described
     from tflow.drawing.model import Graph
 
 Format = Literal["text", "mermaid", "svg"]
@@ -25,11 +26,13 @@ MOST_ERRORS = 5
 
 
 def graph(
+    context: typer.Context,
     target: Annotated[
         str,
         typer.Argument(
-            metavar="FILE[:NAME]",
-            help="A function, Class.method, stream or plan in a file; without NAME, the only plan in it.",
+            metavar="FILE[:NAME]|ALGO|RUN",
+            help="A function, Class.method, stream or plan in a file; without NAME, the only plan in it. Or an algorithm, with "
+            "any of its fields as flags, or a run folder.",
         ),
     ],
     form: Annotated[
@@ -48,10 +51,15 @@ def graph(
 ) -> None:
     """Draw a plan with the type of every stream, without running it.
 
-    Nothing of the file is executed, unless --built says so.
+    Nothing of a file is executed, unless --built says so. Of an algorithm or a run it is the plan that tflow train runs.
     """
     chosen = form or (SUFFIXES.get(output.suffix.lower(), "text") if output is not None else "text")
-    drawn = built_drawing(target, chosen, direction) if built else source_drawing(target, chosen, direction, expand)
+    if is_algorithm(target):
+        drawn = algorithm_drawing(target, context.args, chosen, direction)
+    elif context.args:
+        raise PlanError(f"{context.args[0]!r} is one word too many. Only the plans of algorithms have settings: tflow graph ppo.")
+    else:
+        drawn = built_drawing(target, chosen, direction) if built else source_drawing(target, chosen, direction, expand)
     if output is None:
         typer.echo(drawn.rstrip("\n"))
         return
@@ -80,14 +88,27 @@ def source_drawing(target: str, form: Format, direction: Direction | None, expan
 
 
 def built_drawing(target: str, form: Format, direction: Direction | None) -> str:
-    """A drawing of what a file really builds; as text, it is what ``print(plan)`` shows."""
-    from tflow.cli import load
-    from tflow.combinators.runnable import Described
+    """A drawing of what a file really builds."""
+    from tflow.drawing.built import load
+
+    return plan_drawing(load(target), target.rpartition(":")[2], form, direction)
+
+
+def algorithm_drawing(target: str, flags: list[str], form: Format, direction: Direction | None) -> str:
+    """A drawing of the plan that ``tflow train`` runs, for an algorithm with these flags, or in a run folder."""
+    from tflow.commands.choice import chosen
+    from tflow.observe.folder import CONFIG
+
+    folder = Path(target) / CONFIG
+    choice = chosen(None, flags, file=folder) if folder.is_file() else chosen(target, flags)
+    return plan_drawing(choice.plan(), type(choice.algorithm).__name__, form, direction)
+
+
+def plan_drawing(plan: Described, title: str, form: Format, direction: Direction | None) -> str:
+    """A plan that exists; as text, it is what ``print(plan)`` shows."""
     from tflow.drawing.built import of_plan
 
-    made = load(target)
-    assert isinstance(made, Described)
-    return str(made) if form == "text" else rendered(of_plan(made, target.rpartition(":")[2]), form, direction)
+    return str(plan) if form == "text" else rendered(of_plan(plan, title), form, direction)
 
 
 def rendered(drawing: Graph, form: Format, direction: Direction | None) -> str:
@@ -96,6 +117,11 @@ def rendered(drawing: Graph, form: Format, direction: Direction | None) -> str:
     if form == "svg":
         return svg(drawing, down=down)
     return mermaid(drawing, down=bool(down)) if form == "mermaid" else text(drawing)
+
+
+def is_algorithm(target: str) -> bool:
+    """True if it is no file: a run folder, or a word that an algorithm might be called by."""
+    return (Path(target) / "config.toml").is_file() or (target.isidentifier() and not Path(target).exists())
 
 
 def parted(target: str) -> tuple[Path, str | None]:

@@ -139,6 +139,11 @@ class EnvSpec:
             return True
         return _takes(self.env, "num_envs")
 
+    def solved_at(self) -> float | None:
+        """The mean return at which gymnasium counts the env as solved, if it says so."""
+        found = self._registered().reward_threshold if isinstance(self.env, str) else None
+        return None if found is None else float(found)
+
     def computes_beside(self) -> bool:
         """True if a step is computed in threads or processes of the vector env's own, so that a policy can act meanwhile."""
         how = self._chosen()
@@ -312,6 +317,10 @@ class EnvSpec:
         for kind, ids in known.items():
             if name in ids:
                 return partial(pettingzoo.make, kind, name)
+        import gymnasium
+
+        if name in gymnasium.registry:
+            raise EnvError("is an env for one agent; here, several agents learn. Name a PettingZoo env.", name)
         if "/" in name:
             raise self._unknown(name, [*known["parallel"], *known["aec"]], "PettingZoo", "Register it, or name its module.")
         module = self._imported(name)

@@ -87,8 +87,15 @@ class QSpec(PolicySpec):
 
 def chosen_device(device: Device) -> str:
     """The device that "auto" means here."""
-    if device != "auto":
-        return device
     import torch
 
+    if device != "auto":
+        try:
+            torch.empty(0, device=device)
+        except (RuntimeError, AssertionError, NotImplementedError) as error:
+            reason = str(error).partition("\n")[0].rstrip(".")
+            raise PlanError(
+                f"device {device!r} cannot be used here: {reason}. Say 'cpu', or 'auto' for whatever there is."
+            ) from None
+        return device
     return "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"

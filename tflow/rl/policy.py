@@ -254,8 +254,8 @@ class QPolicy(Policy):
     def make_head(self, action_space: AnySpace) -> Head:
         if not isinstance(action_space, spaces.Discrete):
             raise PlanError(
-                f"A policy that values each action needs a Discrete action space, got {action_space}. Use a loss with a "
-                "distribution over actions, such as PPOLoss(), or turn the actions into choices with an action wrapper."
+                f"A policy that values each action needs a Discrete action space, got {action_space}. Use an algorithm "
+                "with a distribution over actions, such as PPO, or turn the actions into choices with an action wrapper."
             )
         return Categorical(action_space)
 

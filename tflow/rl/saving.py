@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from gymnasium import spaces
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 
 from tflow.errors import CheckpointError, TflowError
 from tflow.rl.models import LSTM, MLP, ImpalaCNN, Members, ModelLike, NatureCNN, SmallCNN
@@ -52,7 +52,7 @@ def save_policy(policy: Policy, path: str | os.PathLike[str]) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     aside = target.with_name(f".{target.name}.{os.getpid()}")
     try:
-        save_file(weights, aside, metadata={"tflow": json.dumps(header)})
+        aside.write_bytes(save(weights, metadata={"tflow": json.dumps(header)}))
         aside.replace(target)
     finally:
         aside.unlink(missing_ok=True)

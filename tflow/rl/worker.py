@@ -55,6 +55,8 @@ class RolloutWorker(ABC):
         """What the driver said of all env steps, and how many had been made here then."""
         self.plain: dict[str, Array] = {}
         """The weights that were sent; exploring may act with others."""
+        self.evaluated: dict[str, Array] = {}
+        """Those that the latest evaluation was about."""
         self.policies: dict[str, Policy] = {}
         self.explorers: dict[str, Explorer] = {}
         self._learners: dict[str, Learner] = {}
@@ -116,6 +118,7 @@ class RolloutWorker(ABC):
     def without_exploring(self) -> Iterator[None]:
         """Act with the weights that were sent, in one thread."""
         with one_thread():
+            self.evaluated = dict(self.plain)
             acting = {name: policy.flat.get() for name, policy in self.policies.items()}
             for name, policy in self.policies.items():
                 policy.flat.set(self.plain[name])

@@ -83,6 +83,13 @@ class WorkerSpec:
         """The model of a policy."""
         return self.model.get(policy, "auto") if isinstance(self.model, Mapping) else self.model
 
+    def network_of(self, policy: str, seed: int = 0) -> Policy:
+        """A policy as its learner has it, with fresh weights."""
+        from tflow.rl.policies import chosen_device, make_policy
+
+        loss, spaces = self.losses[policy], self.spaces_of(policy)
+        return make_policy(loss.policy(), self.model_of(policy), *spaces, seed=seed, device=chosen_device(self.device))
+
     def exploration_of(self, policy: str) -> Exploration | None:
         """How a policy explores."""
         return self.exploration.get(policy) if isinstance(self.exploration, Mapping) else self.exploration
@@ -123,17 +130,9 @@ class LearnerSpec:
 
     def __call__(self, shard: Shard) -> Learner:
         from tflow.rl.learner import Learner
-        from tflow.rl.policies import chosen_device, make_policy
 
         spec, name = self.workers, self.policy
-        spaces = spec.spaces_of(name)
-        made = make_policy(
-            spec.losses[name].policy(),
-            spec.model_of(name),
-            *spaces,
-            seed=seed_for(shard.session_seed, name),
-            device=chosen_device(spec.device),
-        )
+        made = spec.network_of(name, seed=seed_for(shard.session_seed, name))
         seed = seed_for(shard.seed, name)
         return Learner(made, self.trains, spec.optimizer_of(name), seed=seed, threads=spec.learner_threads)
 
@@ -251,8 +250,7 @@ def create_rollout_workers(
         raise PlanError(f"{where}: losses= is empty; give one loss per policy.")
     for policy, given in chosen.items():
         check.instance(where, f"the loss of {policy!r}", given, Loss, "a loss such as PPOLoss()")
-    if str(device).partition(":")[0] not in DEVICES:
-        raise PlanError(f"{where}: device must be one of torch's, such as 'cpu' or 'cuda:0', or 'auto'; got {device!r}.")
+    check_device(where, device)
     check_choices(where, tuple(chosen), model=model, exploration=exploration, optimizer=optimizer)
     for policy, given in chosen.items():
         tried = exploration.get(policy) if isinstance(exploration, Mapping) else exploration
@@ -277,6 +275,12 @@ def create_rollout_workers(
     )
     kind = Workers if losses is None else MultiWorkers
     return kind(spec, num_workers, name, place=place, spec=spec)
+
+
+def check_device(where: str, device: str) -> None:
+    """A name that torch has for devices, whether there is one or not."""
+    if str(device).partition(":")[0] not in DEVICES:
+        raise PlanError(f"{where}: device must be one of torch's, such as 'cpu' or 'cuda:0', or 'auto'; got {device!r}.")
 
 
 def check_choices(where: str, policies: tuple[str, ...], **given: object) -> None:

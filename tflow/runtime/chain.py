@@ -2,8 +2,8 @@
 
 A chain of five maps costs one generator step and five calls, like the loop one would write by hand. The loop is generated
 as source, one line per operator: when an operator raises, the line number of the traceback says which one it was, so naming
-the culprit costs nothing until then. One item in 64 takes the slow path that measures each operator; if operators turn out
-to be slow, every item does.
+the culprit costs nothing until then. The first item and one in 64 take the slow path that measures each operator; if operators
+turn out to be slow, every item does.
 """
 
 from __future__ import annotations
@@ -164,8 +164,8 @@ class Chain(Cell):
         self.states = [first_state(site, step.node, step.initial) if step.initial else None for step in steps]
         self.rejected = [0] * len(steps)
         self.busy = [0] * len(steps)
-        self.quick = SAMPLE - 1
-        """How many items go by unmeasured between two that are measured."""
+        self.quick = 0
+        """How many items go by before the next one that is measured; the first one is."""
         self.measured_at = 0
         self.source = up if isinstance(up, Source) else None
         super().__init__(steps[-1].node if steps else up.node, (up,), site)
@@ -195,7 +195,7 @@ class Chain(Cell):
             if not keep:
                 break
         took = start - begin + (self.source.took_ns if self.source else 0)
-        self.quick = 0 if took >= SLOW_NS else SAMPLE - 1
+        self.quick = 0 if took >= SLOW_NS else SAMPLE - 1 - self.seen % SAMPLE
         return (value, origin) if keep else SKIP
 
     def _apply(self, index: int, kind: str, fn: Callable[..., object], value: object) -> tuple[object, bool]:

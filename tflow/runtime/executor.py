@@ -164,6 +164,11 @@ class Run(Generic[T]):
         """
         return ledger_of(self._driver)
 
+    @property
+    def runtime(self) -> Runtime:
+        """The session it runs in."""
+        return self._runtime
+
     def stats(self) -> RunStats:
         """Counts, busy time and queues of every operator so far."""
         return stats_of(self._driver)

@@ -1,0 +1,1 @@
+"""The commands that train, evaluate and list algorithms."""

@@ -1,0 +1,68 @@
+"""Which algorithm with which configuration, from the command line and from files: for ``train``, ``graph`` and ``eval``."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from tflow import loading
+from tflow.algos.algorithm import Algorithm
+from tflow.algos.evaluating import evaluated
+from tflow.algos.names import ALGORITHMS
+from tflow.combinators.runnable import Plan
+from tflow.errors import PlanError
+from tflow.rl.metrics import Metrics
+from tflow.settings.fields import configured
+from tflow.settings.files import read_file
+from tflow.settings.flags import from_flags, merged
+from tflow.settings.run import RunSettings
+from tflow.settings.values import near
+
+RUN_FIELDS = {each.name for each in dataclasses.fields(RunSettings)}
+OPTIONS = (*RUN_FIELDS, "workers", "seeds", "out", "config", "plain", "debug")
+"""What else could be meant by a flag."""
+
+
+class Choice(NamedTuple):
+    """What is to be run, and how."""
+
+    algorithm: Algorithm
+    run: RunSettings
+
+    def plan(self) -> Plan[Metrics]:
+        """The plan that is run."""
+        plan, every = self.algorithm.plan(), self.run.eval_every
+        return plan if every is None else evaluated(plan, every=every, episodes=self.run.eval_episodes)
+
+
+def chosen(
+    algo: str | None, flags: Sequence[str] = (), options: Mapping[str, object | None] | None = None, file: Path | None = None
+) -> Choice:
+    """Put together a file, the options that were given and the flags for fields; later ones count."""
+    fields, table = ({}, {}) if file is None else read_file(file)
+    asked = {name: value for name, value in {**(options or {}), "algo": algo}.items() if value is not None}
+    by_flag = from_flags(flags)
+    asked |= {name: by_flag.pop(name) for name in RUN_FIELDS & by_flag.keys()}
+    settings = configured(RunSettings, merged(table, asked), called="tflow train")
+    if not settings.algo:
+        where = f" {str(file)!r} has no algo in its table [run]." if file else ""
+        raise PlanError(f"Which algorithm?{where} Say one of {', '.join(ALGORITHMS)}: tflow train ppo --env CartPole-v1.")
+    kind = algorithm_named(settings.algo)
+    listing = f" tflow algos {settings.algo} lists them."
+    return Choice(configured(kind, merged(fields, by_flag), others=OPTIONS, listing=listing), settings)
+
+
+def algorithm_named(name: str) -> type[Algorithm]:
+    """The class of an algorithm, by its name or as ``FILE.py:NAME``."""
+    known = ALGORITHMS.get(name.lower().replace("-", "_"))
+    if known is not None:
+        return known
+    if ":" not in name:
+        raise PlanError(f"There is no algorithm {name!r}.{near(name, ALGORITHMS)} There are {', '.join(ALGORITHMS)}.")
+    found = loading.find(name)
+    if not inspect.isclass(found) or not issubclass(found, Algorithm) or inspect.isabstract(found):
+        raise PlanError(f"{name} is no algorithm: derive a dataclass from one, such as class {name.rpartition(':')[2]}(PPO).")
+    return found

@@ -1,0 +1,100 @@
+"""``tflow train``: an algorithm on an env, with a live view and a run folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tflow.errors import PlanError
+
+FLAGS = {"allow_extra_args": True, "ignore_unknown_options": True, "allow_interspersed_args": True}
+"""Of commands that take any field of an algorithm as a flag."""
+
+
+def train(
+    context: typer.Context,
+    algo: Annotated[
+        str | None, typer.Argument(help="A name that tflow algos lists, or FILE.py:NAME of one's own.", show_default=False)
+    ] = None,
+    env: Annotated[
+        str | None, typer.Option(help="A gymnasium id, or FILE.py:NAME of what makes an env.", show_default=False)
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Settings from a TOML file, such as the config.toml of another run.")
+    ] = None,
+    runtime: Annotated[
+        str | None, typer.Option(metavar="local|ray", help="In this process (default), or a process per worker.")
+    ] = None,
+    address: Annotated[str | None, typer.Option(help="Of a Ray cluster to join.", show_default=False)] = None,
+    workers: Annotated[str | None, typer.Option(metavar="N", help="Rollout workers: the field num_workers.")] = None,
+    seed: Annotated[str | None, typer.Option(metavar="N", help="All random numbers follow from it. Default: 0.")] = None,
+    seeds: Annotated[str | None, typer.Option(metavar="A..B", help="Several runs, one per seed: 0..4, or 1,5,7.")] = None,
+    stop_return: Annotated[
+        str | None,
+        typer.Option(metavar="X", help="Stop at this mean return over 100 episodes. Default: where the env counts as solved."),
+    ] = None,
+    stop_steps: Annotated[str | None, typer.Option(metavar="N", help="Stop after so many env steps.")] = None,
+    stop_time: Annotated[str | None, typer.Option(metavar="S", help="Stop after so many seconds.")] = None,
+    eval_every: Annotated[
+        str | None, typer.Option(metavar="N", help="Evaluate beside training, once per so many env steps.")
+    ] = None,
+    eval_episodes: Annotated[str | None, typer.Option(metavar="N", help="Episodes per evaluation. Default: 10.")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="The run folder. Default: a new one in runs/.")] = None,
+    plain: Annotated[bool, typer.Option("--plain", help="Lines instead of the live view.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show where an error came from.")] = False,
+    wants_help: Annotated[
+        bool, typer.Option("--help", help="Show this, and the fields of the algorithm if it is named.")
+    ] = False,
+) -> None:
+    """Train an algorithm on an env.
+
+    Every field of the algorithm is a flag, too: --lr 1e-3, --num-envs 16, --device cuda, --model "MLP((64, 64))".
+    tflow algos ALGO lists them.
+    """
+    if wants_help:
+        typer.echo(context.get_help())
+        if algo is not None:
+            from tflow.commands.algos import algos
+
+            algos(algo)
+        return
+    from tflow.commands.choice import chosen
+    from tflow.commands.runs import several, single
+
+    if seed is not None and seeds is not None:
+        raise PlanError("Give --seed for one run or --seeds for several, not both.")
+    options: dict[str, object | None] = {
+        "runtime": runtime,
+        "address": address,
+        "seed": seed,
+        "stop_return": stop_return,
+        "stop_steps": stop_steps,
+        "stop_time": stop_time,
+        "eval_every": eval_every,
+        "eval_episodes": eval_episodes,
+    }
+    flags = list(context.args)
+    for name, value in (("--env", env), ("--num-workers", workers)):
+        flags += [] if value is None else [f"{name}={value}"]
+    choice = chosen(algo, flags, options, config)
+    if seeds is None:
+        single(choice, out, plain=plain)
+    else:
+        several(choice, seeds_in(seeds), out, plain=plain)
+
+
+def seeds_in(text: str) -> list[int]:
+    """
+    >>> seeds_in("0..3"), seeds_in("1,5,7")
+    ([0, 1, 2, 3], [1, 5, 7])
+    """
+    first, dots, last = text.partition("..")
+    try:
+        found = list(range(int(first), int(last) + 1)) if dots else [int(each) for each in text.split(",")]
+    except ValueError:
+        found = []
+    if not found or min(found) < 0 or len(found) != len(set(found)):
+        raise PlanError(f"--seeds must be a range such as 0..4, or whole numbers such as 1,5,7; got {text!r}.")
+    return found

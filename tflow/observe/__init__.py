@@ -1,0 +1,1 @@
+"""Looking on while plans are trained: progress on the terminal, and run folders."""

@@ -1,0 +1,157 @@
+"""A run folder: what was run, what came of it, and the policies. It is worth something at every moment.
+
+::
+
+    config.toml         all settings; ``tflow train --config`` repeats the run
+    plan.svg, plan.txt  the plan, drawn, and as ``print(plan)`` shows it
+    metrics.csv, metrics.jsonl, tensorboard/
+    policy.safetensors  the latest policy; with several, one policy-NAME.safetensors each
+    best.safetensors    the policy with the best evaluation, if there were evaluations
+    run.json            how it stands, and how it ended
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import tflow
+from tflow.algos.training import Callback, TrainingRun
+from tflow.combinators import check
+from tflow.drawing.built import of_plan
+from tflow.drawing.svg import svg
+from tflow.errors import PlanError
+from tflow.observe.loggers import Logger, loggers_in
+from tflow.rl.metrics import Metrics
+from tflow.settings.files import written
+
+if TYPE_CHECKING:
+    from tflow.rl.policy import Policy
+
+CONFIG, STATUS = "config.toml", "run.json"
+LATEST, BEST = "policy", "best"
+
+
+class RunFolder(Callback):
+    """Keeps a run in a folder: settings, plan, metrics, policies. What was learned is saved every ``save_every_s`` seconds, at
+    the best evaluation, and at the end, also when that is Ctrl-C or an error."""
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        save_every_s: float = 60.0,
+        log_every_s: float = 1.0,
+        settings: object = None,
+    ) -> None:
+        self.path = Path(path)
+        self.save_every_s = check.positive("RunFolder", "save_every_s", save_every_s)
+        self.log_every_s = check.at_least_zero("RunFolder", "log_every_s", log_every_s)
+        self.settings = settings
+        """What else was asked for, for the table [run] of the configuration."""
+        self.best = float("-inf")
+        self._loggers: list[Logger] = []
+        self._evaluations = 0
+        self._logged: Metrics | None = None
+        self._log_at = self._save_at = 0.0
+        self._began = ""
+
+    def started(self, run: TrainingRun) -> None:
+        if (self.path / STATUS).exists():
+            raise PlanError(f"There is a run in {str(self.path)!r} already. Choose another folder, or remove that one.")
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise PlanError(f"Cannot make the run folder {str(self.path)!r}: {error.strerror}.") from None
+        self._began = datetime.now(UTC).isoformat(timespec="seconds")
+        self._status(run, "running")
+        if run.algorithm is not None:
+            (self.path / CONFIG).write_text(written(run.algorithm, self.settings), encoding="utf-8")
+        plan = run.run.plan
+        title = "" if run.algorithm is None else type(run.algorithm).__name__
+        (self.path / "plan.txt").write_text(f"{plan}\n", encoding="utf-8")
+        (self.path / "plan.svg").write_text(svg(of_plan(plan, title)), encoding="utf-8")
+        self._loggers = loggers_in(self.path)
+        self._save_at = time.monotonic() + self.save_every_s
+
+    def reported(self, run: TrainingRun, metrics: Metrics) -> None:
+        now = time.monotonic()
+        if metrics.evaluations > self._evaluations:
+            self._evaluations = metrics.evaluations
+            if metrics.evaluation.mean_return > self.best:
+                self.best = metrics.evaluation.mean_return
+                self._save(BEST, run.evaluated_policies())
+            self._log_at = now
+        if now >= self._log_at:
+            self._log(metrics)
+            self._log_at = now + self.log_every_s
+        if now >= self._save_at:
+            self._save(LATEST, run.policies())
+            self._status(run, "running")
+            self._save_at = now + self.save_every_s
+
+    def ended(self, run: TrainingRun, error: BaseException | None) -> None:
+        if not self._loggers:
+            return  # it never began
+        try:
+            if run.metrics is not None:
+                self._log(run.metrics)
+                self._save(LATEST, run.policies())
+            stands = "finished" if error is None else "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
+            self._status(run, stands)
+        finally:
+            for each in self._loggers:
+                each.close()
+
+    def _log(self, metrics: Metrics) -> None:
+        if metrics is not self._logged:
+            self._logged = metrics
+            row = metrics.flat()
+            for each in self._loggers:
+                each.write(row)
+
+    def _save(self, kind: str, policies: Mapping[str, Policy]) -> None:
+        for name, policy in policies.items():
+            policy.save(self.path / f"{file_of(kind, name)}")
+
+    def _status(self, run: TrainingRun, stands: str) -> None:
+        metrics = run.metrics
+        found = {
+            "status": stands,
+            "outcome": run.outcome,
+            "began": self._began,
+            "seed": run.seed,
+            "runtime": type(run.run.runtime).__name__,
+            "fingerprint": run.run.plan.fingerprint,
+            "versions": {"tflow": tflow.__version__, "python": platform.python_version()},
+            "metrics": {} if metrics is None else json.loads(json.dumps(metrics.flat()).replace("NaN", "null")),
+            "best_evaluation": self.best if self._evaluations else None,
+        }
+        aside = self.path / f".{STATUS}"
+        aside.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+        aside.replace(self.path / STATUS)
+
+
+def file_of(kind: str, policy: str) -> str:
+    """The name of the file of a policy; a single policy needs no name."""
+    return f"{kind}.safetensors" if policy == "default" else f"{kind}-{policy}.safetensors"
+
+
+def fresh_folder(parent: Path, name: str) -> Path:
+    """A new folder: ``name-1``, or the next number that is free."""
+    parent.mkdir(parents=True, exist_ok=True)
+    number = 1
+    while True:
+        found = parent / f"{name}-{number}"
+        try:
+            found.mkdir()
+        except FileExistsError:
+            number += 1
+        else:
+            return found

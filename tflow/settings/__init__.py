@@ -1,0 +1,1 @@
+"""Configurations as text: on the command line, in TOML files, and back."""

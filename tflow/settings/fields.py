@@ -1,0 +1,127 @@
+"""Configurations from what users write: names are looked up, values are compared with what the field is declared as."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import math
+import numbers
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple, TypeVar
+
+from tflow.algos.fields import fields_of
+from tflow.algos.names import ALGORITHMS
+from tflow.errors import PlanError
+from tflow.rl.env_spec import EnvSpec
+from tflow.rl.schedules import Schedule
+from tflow.settings.values import near, read
+
+C = TypeVar("C")
+ALONE = object()
+"""Stands for the value of a flag that has none."""
+
+
+class Wanted(NamedTuple):
+    """One of the kinds of values that a field takes."""
+
+    fits: Callable[[object], bool]
+    phrase: str
+
+
+def _is_number(value: object) -> bool:
+    return not isinstance(value, bool) and isinstance(value, numbers.Real) and not math.isnan(value)
+
+
+def _is_whole(value: object) -> bool:
+    return not isinstance(value, bool) and isinstance(value, numbers.Integral)
+
+
+KINDS: dict[str, Wanted] = {
+    "bool": Wanted(lambda value: isinstance(value, bool), "true or false"),
+    "int": Wanted(_is_whole, "a whole number"),
+    "float": Wanted(_is_number, "a number"),
+    "str": Wanted(lambda value: isinstance(value, str), "a text"),
+    "None": Wanted(lambda value: value is None, "none"),
+    "Schedule": Wanted(
+        lambda value: isinstance(value, Schedule) and not isinstance(value, type), "a schedule such as Linear(1e-3, 0, 100_000)"
+    ),
+    "EnvLike": Wanted(
+        lambda value: isinstance(value, (str, EnvSpec)) or callable(value),
+        "a gymnasium id, EnvSpec(...), or FILE.py:NAME of what makes an env",
+    ),
+    "ModelLike": Wanted(
+        lambda value: value == "auto" or callable(value) or hasattr(value, "build"),
+        "auto, a description such as MLP((64, 64)), or FILE.py:NAME of what makes a module",
+    ),
+    "Callable": Wanted(callable, "FILE.py:NAME of a function"),
+}
+
+
+def wanted(annotation: str) -> list[Wanted]:
+    """What an annotation allows. Names that are not known here allow anything: the configuration itself will say.
+
+    >>> [each.phrase for each in wanted("float | Schedule")]
+    ['a number', 'a schedule such as Linear(1e-3, 0, 100_000)']
+    """
+    tree = ast.parse(annotation, mode="eval").body
+    parts: list[ast.expr] = []
+    while isinstance(tree, ast.BinOp):
+        parts.append(tree.right)
+        tree = tree.left
+    found: list[Wanted] = []
+    for part in reversed([*parts, tree]):
+        name = ast.unparse(part.value if isinstance(part, ast.Subscript) else part)
+        nested = [kind for kind in ALGORITHMS.values() if kind.__name__ == name]
+        if name == "Literal" and isinstance(part, ast.Subscript):
+            choices = ast.literal_eval(part.slice)
+            found += [Wanted(choice.__eq__, choice) for choice in (choices if isinstance(choices, tuple) else (choices,))]
+        elif nested:
+            found.append(Wanted(lambda value, kind=nested[0]: isinstance(value, kind), f"{name}(...)"))  # type: ignore[misc]  # the default binds it
+        else:
+            found.append(KINDS.get(name, Wanted(lambda value: True, name)))
+    return found
+
+
+def configured(
+    kind: type[C], given: Mapping[str, object], *, called: str = "", others: Iterable[str] = (), listing: str = ""
+) -> C:
+    """A configuration with the fields that are given, and what is usual for the others. ``called`` is its name in errors,
+    ``others`` are names that could have been meant, too, ``listing`` says how to see all fields."""
+    called = called or kind.__name__
+    declared = {each.name: each for each in dataclasses.fields(kind)}  # type: ignore[arg-type]  # configurations are dataclasses
+    found: dict[str, object] = {}
+    for name, value in given.items():
+        if value is ALONE and name.startswith("no_") and name[3:] in declared:
+            name, value = name[3:], False
+        if name not in declared:
+            raise PlanError(f"{called} has no field {name!r}.{near(name, [*declared, *others])}{listing}")
+        if name in found:
+            raise PlanError(f"{called}: {name} is given twice.")
+        found[name] = _value(called, name, str(declared[name].type), value)
+    return kind(**found)
+
+
+def _value(where: str, name: str, annotation: str, given: object) -> object:
+    kinds = wanted(annotation)
+    if given is ALONE:
+        if annotation == "bool":
+            return True
+        raise PlanError(f"{where}: {name} needs a value: --{name.replace('_', '-')} VALUE.")
+    if isinstance(given, Mapping):
+        for kind in ALGORITHMS.values():
+            if kind.__name__ == annotation:
+                return configured(kind, given)
+    tried = (read(given), given) if isinstance(given, str) else (given,)
+    for value in tried:
+        if any(kind.fits(value) for kind in kinds):
+            return value
+        if isinstance(value, float) and value.is_integer() and any(kind.fits(int(value)) for kind in kinds):
+            return int(value)  # 1e6 is how one writes a million
+    phrases = [kind.phrase for kind in kinds]
+    allowed = phrases[0] if len(phrases) == 1 else f"{', '.join(phrases[:-1])} or {phrases[-1]}"
+    raise PlanError(f"{where}: {name} must be {allowed}; got {given!r}.")
+
+
+def described(config: object) -> list[tuple[str, object, str]]:
+    """The fields of a configuration: name, value and meaning."""
+    return [(each.name, getattr(config, each.name), each.plain) for each in fields_of(type(config))]

@@ -1,0 +1,64 @@
+"""Configurations as TOML files: every field with what it means, and a table ``[run]`` with what was asked of the run.
+
+Such a file repeats a run: ``tflow train --config FILE``.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import tflow
+from tflow.algos.algorithm import Algorithm
+from tflow.errors import PlanError
+from tflow.settings.fields import described
+from tflow.settings.values import shown
+
+
+def read_file(path: Path) -> tuple[dict[str, object], dict[str, object]]:
+    """The fields that a file gives, and what its table ``[run]`` says."""
+    try:
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise PlanError(f"There is no file {str(path)!r}.") from None
+    except OSError as error:
+        raise PlanError(f"Cannot read {str(path)!r}: {error.strerror}.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise PlanError(f"{str(path)!r} is no TOML file: {error}. It has lines such as lr = 1e-3.") from None
+    run = found.pop("run", {})
+    if not isinstance(run, dict):
+        raise PlanError(f"{str(path)!r}: run must be a table, [run], with lines such as seed = 0.")
+    return found, run
+
+
+def written(config: object, run: object = None) -> str:
+    """A configuration and the settings of a run as the text of a file. What cannot be written stands there as a comment."""
+    lines = [f"# Written by tflow {tflow.__version__}.", ""]
+    lines += _fields(config)
+    if run is not None:
+        lines += ["", "[run]", *_fields(run)]
+    return "\n".join(lines) + "\n"
+
+
+def _fields(config: object, prefix: str = "") -> Iterator[str]:
+    inner: list[tuple[str, Algorithm, str]] = []
+    for name, value, meaning in described(config):
+        if isinstance(value, Algorithm):
+            inner.append((name, value, meaning))
+            continue
+        text = '"none"' if value is None else _toml(value)
+        yield f"{name} = {text}  # {meaning}" if text else f"# {name} = {value!r}: cannot be written here. {meaning}"
+    for name, value, meaning in inner:
+        yield from ("", f"[{prefix}{name}]  # {meaning}")
+        yield from _fields(value, f"{prefix}{name}.")
+
+
+def _toml(value: object) -> str | None:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, (int, float)):
+        return repr(value)
+    text = shown(value)
+    return None if text is None else json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,68 @@
+"""What is asked of a run, beside the configuration of its algorithm: the options of ``tflow train``, and ``[run]`` in files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from tflow.algos.training import Stop
+from tflow.combinators import check
+from tflow.errors import PlanError
+
+if TYPE_CHECKING:
+    from tflow.rl.env_spec import EnvSpec
+    from tflow.runtime.base import Runtime
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSettings:
+    """How a run is made, and when it is over."""
+
+    algo: str = ""
+    """Which algorithm: a name that tflow algos lists, or FILE.py:NAME of one's own."""
+    runtime: Literal["local", "ray"] = "local"
+    """local: everything in this process; ray: each worker a process of its own."""
+    address: str | None = None
+    """Of a Ray cluster to join; without it, ray starts one on this machine."""
+    seed: int = 0
+    """All random numbers follow from it."""
+    stop_return: float | None = None
+    """Stop at this mean return over the latest 100 episodes."""
+    stop_steps: int | None = None
+    """Stop after so many env steps."""
+    stop_time: float | None = None
+    """Stop after so many seconds."""
+    eval_every: int | None = None
+    """Evaluate beside training, once per so many env steps."""
+    eval_episodes: int = 10
+    """Episodes per evaluation."""
+
+    def __post_init__(self) -> None:
+        check.whole("tflow train", "seed", self.seed, least=0)
+        check.one_of("tflow train", "runtime", self.runtime, ("local", "ray"))
+        if self.address is not None and self.runtime != "ray":
+            raise PlanError("tflow train: an address is that of a Ray cluster. Say --runtime ray, too.")
+        if self.eval_every is not None:
+            check.whole("tflow train", "eval_every", self.eval_every, least=1)
+        for name in ("stop_steps", "stop_time"):
+            if getattr(self, name) is not None:
+                check.positive("tflow train", name, getattr(self, name))
+
+    def stop(self, env: EnvSpec) -> Stop | None:
+        """When it is over. If nothing is said: when the env counts as solved, by what gymnasium knows of it."""
+        wanted = self.stop_return
+        if wanted is None and self.stop_steps is None and self.stop_time is None:
+            wanted = env.solved_at()
+        if wanted is None and self.stop_steps is None and self.stop_time is None:
+            return None
+        return Stop(mean_return=wanted, env_steps=self.stop_steps, seconds=self.stop_time)
+
+    def open(self) -> Runtime:
+        """A session to run in."""
+        if self.runtime == "ray":
+            from tflow.runtime.ray import RayRuntime
+
+            return RayRuntime(self.address)
+        from tflow.runtime.local import LocalRuntime
+
+        return LocalRuntime()
