@@ -1,10 +1,12 @@
-"""Writes the tables of ``docs/operators.md``, ``docs/checking.md`` and ``docs/algorithms.md`` and the pages of ``docs/laws/``
-from the code: ``python docs/generate.py``. A test compares them."""
+"""Writes the tables of ``docs/operators.md``, ``docs/checking.md`` and ``docs/algorithms.md``, the pages of ``docs/laws/``, and
+what editors show of configurations, from the code: ``python docs/generate.py``. A test compares them."""
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
+import textwrap
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -31,6 +33,7 @@ PAGE = Path(__file__).parent / "operators.md"
 ALGORITHMS_PAGE = Path(__file__).parent / "algorithms.md"
 TITLE_OF: dict[type, str] = {Algorithm: "Of all algorithms", SinglePolicy: "Of all algorithms for one policy"}
 ALGORITHMS: tuple[type, ...] = (Algorithm, SinglePolicy, A3C, A2C, PPO, DQN, ApeX, IMPALA, MAML, PPODQN)
+CONFIGURATIONS = ALGORITHMS[2:]
 CHECKING = Path(__file__).parent / "checking.md"
 
 # What each operator is called in the paper (P) or in the original iterator library (O); an empty entry is new here.
@@ -245,6 +248,19 @@ def fields_table(kind: type) -> list[str]:
     return ["", f"{title}:", "", "| field | default | |", "|---|---|---|", *rows]
 
 
+def documented(text: str, kind: type) -> str:
+    """The source of a configuration with the meaning of every field, inherited ones too, in the docstring of its class: that is
+    what editors show for ``PPO(``."""
+    (found,) = [node for node in ast.parse(text).body if isinstance(node, ast.ClassDef) and node.name == kind.__name__]
+    shown = found.body[0]
+    said = (ast.get_docstring(found) or "").partition("\n\nArgs:")[0]
+    lines = [f'    """{said}', "", "    Args:"]
+    for each in fields_of(kind):
+        lines += textwrap.wrap(f"{each.name}: {each.meaning}", 128, initial_indent=" " * 8, subsequent_indent=" " * 12)
+    before, after = text.splitlines()[: shown.lineno - 1], text.splitlines()[shown.end_lineno :]
+    return "\n".join([*before, *lines, '    """', *after]) + "\n"
+
+
 def usual(default: object) -> str:
     """A default as users write it."""
     if isinstance(default, Algorithm):
@@ -253,6 +269,9 @@ def usual(default: object) -> str:
 
 
 if __name__ == "__main__":
+    for kind in CONFIGURATIONS:
+        file = Path(inspect.getfile(kind))
+        file.write_text(documented(file.read_text(), kind))
     ALGORITHMS_PAGE.write_text(algorithms_page(ALGORITHMS_PAGE.read_text()))
     PAGE.write_text(page(PAGE.read_text()))
     LAW_PAGES.mkdir(exist_ok=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import inspect
 import io
 import os
 import re
@@ -111,6 +112,9 @@ def test_the_operator_tables_are_up_to_date() -> None:
     assert generate.page(text) == text, "run: python docs/generate.py"
     text = generate.ALGORITHMS_PAGE.read_text()
     assert generate.algorithms_page(text) == text, "run: python docs/generate.py"
+    for kind in generate.CONFIGURATIONS:
+        text = Path(inspect.getfile(kind)).read_text()
+        assert generate.documented(text, kind) == text, "run: python docs/generate.py"
     text = generate.CHECKING.read_text()
     assert generate.rules_page(text) == text, "run: python docs/generate.py"
 

@@ -23,7 +23,23 @@ from tflow.types import Sync
 
 @dataclass(frozen=True, kw_only=True)
 class A2C(SinglePolicy):
-    """Advantage actor-critic, synchronous."""
+    """Advantage actor-critic, synchronous.
+
+    Args:
+        env: A gymnasium id, a function that makes an env, or an ``EnvSpec``.
+        num_workers: Rollout workers, each a process of its own on Ray.
+        num_envs: Envs per worker; all are stepped, and acted on, together.
+        fragment: Steps of every env per update.
+        device: Where learners compute: a torch device, or ``"auto"`` for a GPU if there is one.
+        model: The network: ``"auto"`` looks at the observations, ``MLP((64, 64))`` and others describe it, a function makes
+            your own.
+        lr: The learning rate, or its schedule over env steps.
+        gamma: How much the future counts: the discount per step.
+        max_grad_norm: Longer gradients are cut to this length; None leaves them.
+        lam: 1: returns up to the end of the fragment; less: generalised advantages, less noisy and more biased.
+        value_coef: What the error of the values counts in the loss.
+        entropy_coef: What the entropy of the policy counts: more of it explores longer.
+    """
 
     fragment: int = 10
     """Steps of every env per update."""

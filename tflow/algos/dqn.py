@@ -33,7 +33,39 @@ MOST = 1_000
 
 @dataclass(frozen=True, kw_only=True)
 class DQN(SinglePolicy):
-    """Deep Q-learning."""
+    """Deep Q-learning.
+
+    Args:
+        env: A gymnasium id, a function that makes an env, or an ``EnvSpec``.
+        num_workers: Rollout workers, each a process of its own on Ray.
+        num_envs: Envs per worker; all are stepped, and acted on, together.
+        fragment: Steps of every env per rollout; the last ``n_step - 1`` of them look less far ahead.
+        device: Where learners compute: a torch device, or ``"auto"`` for a GPU if there is one.
+        model: The network: ``"auto"`` looks at the observations, ``MLP((64, 64))`` and others describe it, a function makes
+            your own.
+        lr: The learning rate, or its schedule over env steps.
+        gamma: How much the future counts: the discount per step.
+        max_grad_norm: Longer gradients are cut to this length; None leaves them.
+        epsilon: How often a random action is tried; 0 for noisy networks.
+        batch: Rows per update.
+        num_replay: Replay actors, which hold ``capacity`` rows together.
+        capacity: Rows that replay holds.
+        min_size: Rows that are stored before training begins.
+        samples_per_insert: Rows that are learned from, per row that is stored.
+        target_every: Updates after which the target network is renewed.
+        double: The policy chooses the next action, the target network values it.
+        duelling: The value of a state and the advantages of its actions have outputs of their own.
+        n_step: Rewards that are summed before the value of what follows is trusted.
+        prioritized: Replay what the policy is most wrong about; False: all rows alike.
+        alpha: How much priorities count: 0 not at all.
+        beta: How much the unequal chances of rows are corrected for: 1 in full.
+        kind: A number per action, or its distribution: over ``atoms`` values from ``v_min`` to ``v_max``, or by ``atoms``
+            quantiles.
+        atoms: Of distributions.
+        v_min: The least value of a categorical distribution.
+        v_max: The largest value of a categorical distribution.
+        noisy: Explore by noise in the network.
+    """
 
     with_memory: ClassVar[bool] = False
     num_workers: int = 1

@@ -24,7 +24,29 @@ from tflow.types import Async
 
 @dataclass(frozen=True, kw_only=True)
 class IMPALA(SinglePolicy):
-    """Importance-weighted actor-learner architecture."""
+    """Importance-weighted actor-learner architecture.
+
+    Args:
+        env: A gymnasium id, a function that makes an env, or an ``EnvSpec``.
+        num_workers: Rollout workers, each a process of its own on Ray.
+        num_envs: Envs per worker; all are stepped, and acted on, together.
+        fragment: Steps of every env per rollout; each rollout is one update.
+        device: Where learners compute: a torch device, or ``"auto"`` for a GPU if there is one.
+        model: The network: ``"auto"`` looks at the observations, ``MLP((64, 64))`` and others describe it, a function makes
+            your own.
+        lr: The learning rate, or its schedule over env steps.
+        gamma: How much the future counts: the discount per step.
+        max_grad_norm: Longer gradients are cut to this length; None leaves them.
+        lam: How far V-trace looks ahead: 1 to the end of the fragment.
+        clip_rho: Where ratios of probabilities are cut in the targets of the values.
+        clip_pg_rho: Where ratios of probabilities are cut in the policy gradient.
+        value_coef: What the error of the values counts in the loss.
+        entropy_coef: What the entropy of the policy counts: more of it explores longer.
+        replay_proportion: Earlier rollouts that are learned from again, per new one.
+        replay_slots: How many of the latest rollouts are kept for that.
+        mailbox: Rollouts that may be at the learner at a time.
+        max_staleness: Rollouts that are older than so many updates are dropped, and counted; None keeps all.
+    """
 
     num_envs: int = 16
     """Envs per worker; all are stepped, and acted on, together."""

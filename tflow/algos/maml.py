@@ -28,7 +28,29 @@ from tflow.types import Sync
 
 @dataclass(frozen=True, kw_only=True)
 class MAML(SinglePolicy):
-    """Model-agnostic meta-learning."""
+    """Model-agnostic meta-learning.
+
+    Args:
+        env: An env with tasks: a gymnasium id, a function that makes it, or an ``EnvSpec``.
+        num_workers: Rollout workers, each a process of its own on Ray.
+        num_envs: Envs per worker: episodes of a task that are played at a time.
+        fragment: Steps of every env per rollout: as long as an episode, or longer.
+        device: Where learners compute: a torch device, or ``"auto"`` for a GPU if there is one.
+        model: The network: ``"auto"`` looks at the observations, ``MLP((64, 64))`` and others describe it, a function makes
+            your own.
+        lr: The learning rate of the outer loop, or its schedule over env steps.
+        gamma: How much the future counts: the discount per step.
+        max_grad_norm: Longer gradients are cut to this length; None leaves them.
+        tasks: Tasks per worker and update.
+        inner_lr: The learning rate of the inner loop.
+        inner_steps: Gradient steps per task.
+        first_order: Leave out the derivatives of the inner steps: cheaper, and less exact.
+        epochs: Updates per round of tasks.
+        clip: How far the probability of an action may move per round, as a share.
+        entropy_coef: What the entropy of the adapted policy counts.
+        lam: Of generalised advantages: 0 trusts the baseline, 1 the returns.
+        log_std: Where the spread of continuous actions begins, as a logarithm.
+    """
 
     with_memory: ClassVar[bool] = False
     env: EnvLike = "tflow/Navigation-v0"

@@ -26,7 +26,30 @@ from tflow.types import Sync
 
 @dataclass(frozen=True, kw_only=True)
 class PPO(SinglePolicy):
-    """Proximal policy optimisation."""
+    """Proximal policy optimisation.
+
+    Args:
+        env: A gymnasium id, a function that makes an env, or an ``EnvSpec``.
+        num_workers: Rollout workers, each a process of its own on Ray.
+        num_envs: Envs per worker; all are stepped, and acted on, together.
+        fragment: Steps of every env per rollout.
+        device: Where learners compute: a torch device, or ``"auto"`` for a GPU if there is one.
+        model: The network: ``"auto"`` looks at the observations, ``MLP((64, 64))`` and others describe it, a function makes
+            your own.
+        lr: The learning rate, or its schedule over env steps.
+        gamma: How much the future counts: the discount per step.
+        max_grad_norm: Longer gradients are cut to this length; None leaves them.
+        epochs: How often a batch is gone through.
+        minibatch: Rows per update.
+        lam: Of generalised advantages: 0 trusts the values, 1 the returns.
+        clip: How far the probability of an action may move per batch, as a share.
+        value_clip: How far a value may move per batch; None lets it.
+        value_coef: What the error of the values counts in the loss.
+        entropy_coef: What the entropy of the policy counts: more of it explores longer.
+        normalize: Standardise the advantages of each minibatch.
+        kl_coef: How much diverging from the policy that acted is penalised.
+        max_kl: A minibatch on which the policy has diverged further ends the training on its batch; None goes on.
+    """
 
     lr: float | Schedule = 1e-3
     """The learning rate, or its schedule over env steps."""

@@ -34,7 +34,19 @@ def every_other(agent: str) -> Names:
 
 @dataclass(frozen=True, kw_only=True)
 class PPODQN(Algorithm):
-    """PPO and DQN, each for some of the agents of an env."""
+    """PPO and DQN, each for some of the agents of an env.
+
+    Args:
+        env: A multi-agent env: a PettingZoo name, a function that makes it, or an ``EnvSpec``.
+        num_workers: Rollout workers, each a process of its own on Ray.
+        num_envs: Envs per worker; all are stepped, and acted on, together.
+        fragment: Steps of every env per rollout.
+        device: Where learners compute: a torch device, or ``"auto"`` for a GPU if there is one.
+        policy_of: Which of the two policies an agent has, by its name.
+        ppo: How the policy "PPO" is trained; the env and the workers are those of this configuration.
+        dqn: How the policy "DQN" is trained; as above.
+        ppo_batch: Rows of the policy "PPO" that are put together for one training step.
+    """
 
     env: EnvLike = MultiCartPole
     """A multi-agent env: a PettingZoo name, a function that makes it, or an ``EnvSpec``."""

@@ -35,7 +35,7 @@ def algos(
     for paragraph in (inspect.getdoc(sys.modules[kind.__module__]) or summary(kind)).split("\n\n"):
         console.print(" ".join(paragraph.replace("``", "").split()) + "\n", markup=False)
     for title in ("flag", "default", "meaning"):
-        table.add_column(title, no_wrap=title == "flag")
+        table.add_column(title, no_wrap=title == "flag", max_width=20 if title == "default" else None)
     for flag, default, meaning in flags_of(kind):
         table.add_row(flag, default, meaning)
     console.print(table)

@@ -21,7 +21,7 @@ from tflow.settings.flags import from_flags, merged
 from tflow.settings.run import RunSettings
 from tflow.settings.values import near
 
-RUN_FIELDS = {each.name for each in dataclasses.fields(RunSettings)}
+RUN_FIELDS = tuple(each.name for each in dataclasses.fields(RunSettings))
 OPTIONS = (*RUN_FIELDS, "workers", "seeds", "out", "config", "plain", "debug")
 """What else could be meant by a flag."""
 
@@ -38,21 +38,26 @@ class Choice(NamedTuple):
         return plan if every is None else evaluated(plan, every=every, episodes=self.run.eval_episodes)
 
 
-def chosen(
-    algo: str | None, flags: Sequence[str] = (), options: Mapping[str, object | None] | None = None, file: Path | None = None
-) -> Choice:
-    """Put together a file, the options that were given and the flags for fields; later ones count."""
+def chosen(words: Sequence[str], options: Mapping[str, object | None] | None = None, file: Path | None = None) -> Choice:
+    """Put together a file, the options that were given and, from words, the name of an algorithm and flags for its fields; what
+    is typed counts more than what is in the file."""
     fields, table = ({}, {}) if file is None else read_file(file)
-    asked = {name: value for name, value in {**(options or {}), "algo": algo}.items() if value is not None}
-    by_flag = from_flags(flags)
-    asked |= {name: by_flag.pop(name) for name in RUN_FIELDS & by_flag.keys()}
+    names, by_flag = from_flags(words)
+    if names[1:]:
+        raise PlanError(f"{names[1]!r} is one word too many. Settings are written --name value.")
+    asked = {name: value for name, value in (options or {}).items() if value is not None}
+    asked |= {name: by_flag.pop(name) for name in RUN_FIELDS if name in by_flag}
+    if names:
+        asked["algo"] = names[0]
     settings = configured(RunSettings, merged(table, asked), called="tflow train")
     if not settings.algo:
         where = f" {str(file)!r} has no algo in its table [run]." if file else ""
         raise PlanError(f"Which algorithm?{where} Say one of {', '.join(ALGORITHMS)}: tflow train ppo --env CartPole-v1.")
     kind = algorithm_named(settings.algo)
     listing = f" tflow algos {settings.algo} lists them."
-    return Choice(configured(kind, merged(fields, by_flag), others=OPTIONS, listing=listing), settings)
+    algorithm = configured(kind, merged(fields, by_flag), others=OPTIONS, listing=listing)
+    own = None if kind in ALGORITHMS.values() else loading.place_of(kind)
+    return Choice(algorithm, settings if own is None else dataclasses.replace(settings, algo=own))
 
 
 def algorithm_named(name: str) -> type[Algorithm]:

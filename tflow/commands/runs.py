@@ -35,7 +35,7 @@ def single(choice: Choice, out: Path | None, *, plain: bool) -> None:
     """One run in a folder of its own."""
     folder = place_for(choice, out)
     console = Console(highlight=False, soft_wrap=True)
-    run = trained(choice, folder, plain=plain)
+    run, _ = trained(choice, folder, plain=plain)
     console.print()
     console.print(ending(run))
     for line in next_steps(run, folder):
@@ -50,11 +50,11 @@ def several(choice: Choice, seeds: Sequence[int], out: Path | None, *, plain: bo
     console = Console(highlight=False, soft_wrap=True)
     rows: list[dict[str, float]] = []
     for seed in seeds:
-        run = trained(Choice(choice.algorithm, replace(choice.run, seed=seed)), folder / f"seed-{seed}", plain=plain)
+        run, seconds = trained(Choice(choice.algorithm, replace(choice.run, seed=seed)), folder / f"seed-{seed}", plain=plain)
         if run.outcome == "interrupted":
             break
-        metrics = run.finish() if run.metrics is None else run.metrics
-        rows.append({"seed": seed, **scores(metrics)})
+        assert run.metrics is not None
+        rows.append({"seed": seed, **scores(run.metrics), "seconds": round(seconds, 1)})
         with (folder / "seeds.csv").open("w", newline="", encoding="utf-8") as file:
             writer = csv.DictWriter(file, list(rows[0]))
             writer.writeheader()
@@ -74,8 +74,8 @@ def place_for(choice: Choice, out: Path | None) -> Path:
     return fresh_folder(RUNS, name_of(choice)) if out is None else out
 
 
-def trained(choice: Choice, folder: Path, *, plain: bool) -> TrainingRun:
-    """Train until it is over, or until Ctrl-C."""
+def trained(choice: Choice, folder: Path, *, plain: bool) -> tuple[TrainingRun, float]:
+    """Train until it is over, or until Ctrl-C; the seconds that it took."""
     algorithm, settings = choice
     env = EnvSpec.of(algorithm.env)
     signal.signal(signal.SIGTERM, end_like_ctrl_c)
@@ -96,7 +96,7 @@ def trained(choice: Choice, folder: Path, *, plain: bool) -> TrainingRun:
         except KeyboardInterrupt:
             if run.metrics is None:  # nothing was learned that one could keep
                 raise
-    return run
+    return run, keeper.seconds
 
 
 def name_of(choice: Choice) -> str:
@@ -138,7 +138,7 @@ def scores(metrics: Metrics) -> dict[str, float]:
     """What runs are compared by."""
     named = {f"return {name}".strip(): value for name, value in returns(metrics).items()}
     evaluated = {"evaluation": metrics.evaluation.mean_return} if metrics.evaluations else {}
-    return {**named, **evaluated, "env steps": metrics.env_steps, "seconds": round(metrics.speed.seconds, 1)}
+    return {**named, **evaluated, "env steps": metrics.env_steps}
 
 
 def spread(rows: Sequence[dict[str, float]]) -> Table:

@@ -75,10 +75,10 @@ def train(
         "eval_every": eval_every,
         "eval_episodes": eval_episodes,
     }
-    flags = list(context.args)
+    words = [*([] if algo is None else [algo]), *context.args]  # a flag of the algorithm may stand before its name
     for name, value in (("--env", env), ("--num-workers", workers)):
-        flags += [] if value is None else [f"{name}={value}"]
-    choice = chosen(algo, flags, options, config)
+        words += [] if value is None else [f"{name}={value}"]
+    choice = chosen(words, options, config)
     if seeds is None:
         single(choice, out, plain=plain)
     else:

@@ -100,7 +100,7 @@ def algorithm_drawing(target: str, flags: list[str], form: Format, direction: Di
     from tflow.observe.folder import CONFIG
 
     folder = Path(target) / CONFIG
-    choice = chosen(None, flags, file=folder) if folder.is_file() else chosen(target, flags)
+    choice = chosen(flags, file=folder) if folder.is_file() else chosen([target, *flags])
     return plan_drawing(choice.plan(), type(choice.algorithm).__name__, form, direction)
 
 

@@ -56,10 +56,12 @@ class RunFolder(Callback):
         self.settings = settings
         """What else was asked for, for the table [run] of the configuration."""
         self.best = float("-inf")
+        self.seconds = 0.0
+        """How long it took; known at the end."""
         self._loggers: list[Logger] = []
         self._evaluations = 0
         self._logged: Metrics | None = None
-        self._log_at = self._save_at = 0.0
+        self._log_at = self._save_at = self._started_at = 0.0
         self._began = ""
 
     def started(self, run: TrainingRun) -> None:
@@ -74,11 +76,12 @@ class RunFolder(Callback):
         if run.algorithm is not None:
             (self.path / CONFIG).write_text(written(run.algorithm, self.settings), encoding="utf-8")
         plan = run.run.plan
-        title = "" if run.algorithm is None else type(run.algorithm).__name__
+        title = "" if run.algorithm is None else f"{type(run.algorithm).__name__} on {run.workers.spec.env.name}"
         (self.path / "plan.txt").write_text(f"{plan}\n", encoding="utf-8")
         (self.path / "plan.svg").write_text(svg(of_plan(plan, title)), encoding="utf-8")
         self._loggers = loggers_in(self.path)
-        self._save_at = time.monotonic() + self.save_every_s
+        self._started_at = time.monotonic()
+        self._save_at = self._started_at + self.save_every_s
 
     def reported(self, run: TrainingRun, metrics: Metrics) -> None:
         now = time.monotonic()
@@ -99,6 +102,7 @@ class RunFolder(Callback):
     def ended(self, run: TrainingRun, error: BaseException | None) -> None:
         if not self._loggers:
             return  # it never began
+        self.seconds = time.monotonic() - self._started_at
         try:
             if run.metrics is not None:
                 self._log(run.metrics)
@@ -118,7 +122,7 @@ class RunFolder(Callback):
 
     def _save(self, kind: str, policies: Mapping[str, Policy]) -> None:
         for name, policy in policies.items():
-            policy.save(self.path / f"{file_of(kind, name)}")
+            policy.save(self.path / file_of(kind, name))
 
     def _status(self, run: TrainingRun, stands: str) -> None:
         metrics = run.metrics
@@ -130,6 +134,7 @@ class RunFolder(Callback):
             "runtime": type(run.run.runtime).__name__,
             "fingerprint": run.run.plan.fingerprint,
             "versions": {"tflow": tflow.__version__, "python": platform.python_version()},
+            "seconds": round(self.seconds, 3) or None,
             "metrics": {} if metrics is None else json.loads(json.dumps(metrics.flat()).replace("NaN", "null")),
             "best_evaluation": self.best if self._evaluations else None,
         }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import inspect
 import math
 import numbers
 from collections.abc import Callable, Iterable, Mapping
@@ -70,7 +71,7 @@ def wanted(annotation: str) -> list[Wanted]:
         tree = tree.left
     found: list[Wanted] = []
     for part in reversed([*parts, tree]):
-        name = ast.unparse(part.value if isinstance(part, ast.Subscript) else part)
+        name = ast.unparse(part.value if isinstance(part, ast.Subscript) else part).rpartition(".")[2]
         nested = [kind for kind in ALGORITHMS.values() if kind.__name__ == name]
         if name == "Literal" and isinstance(part, ast.Subscript):
             choices = ast.literal_eval(part.slice)
@@ -97,8 +98,13 @@ def configured(
             raise PlanError(f"{called} has no field {name!r}.{near(name, [*declared, *others])}{listing}")
         if name in found:
             raise PlanError(f"{called}: {name} is given twice.")
-        found[name] = _value(called, name, str(declared[name].type), value)
+        found[name] = _value(called, name, _text(declared[name].type), value)
     return kind(**found)
+
+
+def _text(annotation: object) -> str:
+    """An annotation as it is written, whether its module keeps annotations as texts or not."""
+    return annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
 
 
 def _value(where: str, name: str, annotation: str, given: object) -> object:

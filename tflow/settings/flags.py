@@ -8,18 +8,20 @@ from tflow.errors import PlanError
 from tflow.settings.fields import ALONE
 
 
-def from_flags(arguments: Sequence[str]) -> dict[str, object]:
-    """What flags say, by field; dots lead into configurations inside.
+def from_flags(words: Sequence[str]) -> tuple[list[str], dict[str, object]]:
+    """The words that are no flags, and what flags say, by field; dots lead into configurations inside.
 
-    >>> from_flags(["--lr", "1e-3", "--ppo.epochs=4", "--num-envs", "8"])
-    {'lr': '1e-3', 'ppo': {'epochs': '4'}, 'num_envs': '8'}
+    >>> from_flags(["ppo_dqn", "--lr", "1e-3", "--ppo.epochs=4", "--num-envs", "8"])
+    (['ppo_dqn'], {'lr': '1e-3', 'ppo': {'epochs': '4'}, 'num_envs': '8'})
     """
     found: dict[str, object] = {}
-    rest = list(arguments)
+    others: list[str] = []
+    rest = list(words)
     while rest:
         flag = rest.pop(0)
-        if not flag.startswith("--") or flag == "--":
-            raise PlanError(f"{flag!r} is one word too many. Settings are written --name value.")
+        if not flag.startswith("--"):
+            others.append(flag)
+            continue
         name, equals, value = flag[2:].partition("=")
         name = name.replace("-", "_")
         if equals:
@@ -28,7 +30,7 @@ def from_flags(arguments: Sequence[str]) -> dict[str, object]:
             _put(found, name, rest.pop(0))
         else:
             _put(found, name, ALONE)
-    return found
+    return others, found
 
 
 def _put(found: dict[str, object], name: str, value: object) -> None:

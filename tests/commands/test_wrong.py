@@ -1,0 +1,100 @@
+"""Wrong command lines: each is answered by one readable sentence with a hint, exit code 2, and nothing left behind."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tflow import cli
+
+WRONG: dict[str, str] = {
+    "trian ppo": "No such command 'trian'. Did you mean 'train'? See tflow --help.",
+    "train": "Which algorithm? Say one of a2c, a3c, apex, dqn, impala, maml, ppo, ppo_dqn: tflow train ppo --env CartPole-v1.",
+    "train pppo": "There is no algorithm 'pppo'. Did you mean ppo? There are a2c, a3c, apex, dqn, impala, maml, ppo, ppo_dqn.",
+    "train ppo dqn": "'dqn' is one word too many. Settings are written --name value.",
+    "train ppo --env CartPol-v1": "CartPol-v1: is no env that gymnasium knows. Did you mean CartPole-v1 or CartPole-v0 or "
+    "phys2d/CartPole-v1? Import the package that registers it, or write 'package:id'.",
+    "train ppo --env Ant-v5": "Ant-v5, env 0: make raised DependencyNotInstalled: MuJoCo is not installed, run "
+    '`pip install "gymnasium[mujoco]"`.',
+    "train ppo --env nowhere.py:Env": "There is no file 'nowhere.py'.",
+    "train ppo --env mine.py:Env": "mine.py has no 'Env'. In it: answer, helper.",
+    "train ppo --env nowhere:Env-v0": "nowhere:Env-v0: needs a module that is not there: No module named 'nowhere'.",
+    "train mine.py:answer": "mine.py:answer is no algorithm: derive a dataclass from one, such as class answer(PPO).",
+    "train ppo --epoch 3": "PPO has no field 'epoch'. Did you mean epochs? tflow algos ppo lists them.",
+    "train ppo --stop-retrun 3": "PPO has no field 'stop_retrun'. Did you mean stop_return or stop_time? tflow algos ",
+    "train ppo --no-normalise": "PPO has no field 'no_normalise'. Did you mean normalize? tflow algos ppo lists them.",
+    "train ppo --lr fast": "PPO: lr must be a number or a schedule such as Linear(1e-3, 0, 100_000); got 'fast'.",
+    "train ppo --lr": "PPO: lr needs a value: --lr VALUE.",
+    "train ppo --lr=1 --lr=2": "--lr is given twice.",
+    "train ppo --num-envs 0": "PPO: num_envs must be at least 1, got 0.",
+    "train ppo --num-envs 2.5": "PPO: num_envs must be a whole number; got '2.5'.",
+    "train ppo --gamma 1.5": "PPO: gamma must be from 0 to 1, got 1.5.",
+    "train ppo --workers two": "PPO: num_workers must be a whole number; got 'two'.",
+    "train ppo --model MPL((64,))": "'MPL((64,))': there is no MPL. Did you mean MLP or IMPALA?",
+    "train ppo --runtime rays": "tflow train: runtime must be local or ray; got 'rays'.",
+    "train ppo --address auto": "tflow train: an address is that of a Ray cluster. Say --runtime ray, too.",
+    "train ppo --seed -1": "tflow train: seed must be at least 0, got -1.",
+    "train ppo --seed 1 --seeds 0..2": "Give --seed for one run or --seeds for several, not both.",
+    "train ppo --seeds 4..0": "--seeds must be a range such as 0..4, or whole numbers such as 1,5,7; got '4..0'.",
+    "train ppo --stop-return high": "tflow train: stop_return must be a number or none; got 'high'.",
+    "train ppo --stop-steps 0": "tflow train: stop_steps must be finite and above 0, got 0.",
+    "train ppo --eval-every 0": "tflow train: eval_every must be at least 1, got 0.",
+    "train ppo --device gpu": "PPO: device must be one of torch's, such as 'cpu' or 'cuda:0', or 'auto'; got 'gpu'.",
+    "train ppo --device hpu": "PPO on CartPole-v1: device 'hpu' cannot be used here: ",
+    "train ppo --config nowhere.toml": "There is no file 'nowhere.toml'.",
+    "train --config empty.toml": "Which algorithm? 'empty.toml' has no algo in its table [run]. Say one of ",
+    "train --config wrong.toml": "PPO has no field 'learning_rate'. tflow algos ppo lists them.",
+    "train dqn --env Pendulum-v1": "DQN on Pendulum-v1: A policy that values each action needs a Discrete action space, got "
+    "Box(-2.0, 2.0, (1,), float32). Use an algorithm with a distribution over actions, such as PPO, or turn the actions",
+    "train dqn --model LSTM()": "DQN: it does not train networks with a memory; got LSTM(",
+    "train dqn --n-step 50": "DQN: n_step must be at most 16, got 50. Make fragment= longer.",
+    "train dqn --kind scaler": "DQN: kind must be scalar, categorical or quantile; got 'scaler'.",
+    "train maml --env CartPole-v1": "CartPole-v1: has no tasks. To adapt to tasks, an env needs sample_task(rng), and reset()",
+    "train maml --eval-every 100": "evaluated: a policy that adapts to tasks is evaluated all along: its metrics have the return",
+    "train ppo_dqn --env CartPole-v1": "CartPole-v1: is an env for one agent; here, several agents learn. Name a PettingZoo env.",
+    "train ppo_dqn --ppo.epoch 3": "PPO has no field 'epoch'. Did you mean epochs?",
+    "train ppo --out done": "There is a run in 'done' already. Choose another folder, or remove that one.",
+    "eval": "Missing argument 'run'. See tflow eval --help.",
+    "eval nowhere": "'nowhere' is no run folder: it has no config.toml. tflow train makes one.",
+    "eval done": "'done' has no policy.safetensors: it ended before anything was learned.",
+    "eval done --best": "'done' has no best.safetensors: there were no evaluations (--eval-every).",
+    "eval done --episodes none": "Invalid value for '--episodes': ",
+    "algos pp": "There is no algorithm 'pp'. Did you mean ppo? There are ",
+    "graph pp": "There is no algorithm 'pp'. Did you mean ppo? There are ",
+    "graph ppo --lrr 3": "PPO has no field 'lrr'. Did you mean lr? tflow algos ppo lists them.",
+    "graph mine.py:helper --lr 3": "'--lr' is one word too many. Only the plans of algorithms have settings: tflow graph ppo.",
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "mine.py").write_text("answer = 42\ndef helper(): pass\n")
+    (tmp_path / "empty.toml").write_text("lr = 1e-3\n")
+    (tmp_path / "wrong.toml").write_text("learning_rate = 1e-3\n[run]\nalgo = 'ppo'\n")
+    (tmp_path / "done").mkdir()
+    (tmp_path / "done" / "run.json").write_text("{}")
+    (tmp_path / "done" / "config.toml").write_text("[run]\nalgo = 'ppo'\n")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def files_in(folder: Path) -> set[Path]:
+    return {path for path in folder.rglob("*") if "__pycache__" not in path.parts}
+
+
+@pytest.mark.parametrize("line", WRONG)
+def test_the_answer(line: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    before = files_in(folder)
+    monkeypatch.setattr(sys, "argv", ["tflow", *line.split()])
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, "mine", raising=False)
+    with pytest.raises(SystemExit) as left:
+        cli.main()
+    out, err = capsys.readouterr()
+    assert err.startswith(WRONG[line])
+    assert err.count("\n") == 1, "one sentence, or two"
+    assert left.value.code == 2
+    assert out in ("", "PPO on CartPole-v1, local, seed 0\n"), "nothing has begun"
+    assert files_in(folder) == before

@@ -1,0 +1,222 @@
+"""Run folders: what is in them, that it is there at every moment, and that it can be used."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+import tomllib
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tflow import MLP, PPO, PPODQN, Callback, Metrics, PlanError, Policy, RunFolder, Stop, TrainingRun, train
+from tflow.observe import loggers
+from tflow.observe.folder import fresh_folder
+from tflow.settings.fields import configured
+from tflow.settings.files import read_file
+
+SMALL = PPO(num_workers=1, num_envs=2, fragment=16, epochs=1, minibatch=32, model=MLP((8,)))
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def status_of(folder: Path) -> dict[str, Any]:  # Any: JSON
+    found: dict[str, Any] = json.loads((folder / "run.json").read_text())  # Any: JSON
+    return found
+
+
+def test_everything_is_there_and_can_be_used(tmp_path: Path) -> None:
+    folder = tmp_path / "runs" / "mine"
+    run = SMALL.run(stop=Stop(updates=8), callbacks=[RunFolder(folder, log_every_s=0)], eval_every=64, eval_episodes=2, seed=3)
+    seen = list(run)
+
+    assert configured(PPO, read_file(folder / "config.toml")[0]) == SMALL
+    assert (folder / "plan.txt").read_text() == f"{run.run.plan}\n"
+    drawn = ET.fromstring((folder / "plan.svg").read_text())
+    words = " ".join("".join(each.itertext()) for each in drawn.iter())
+    assert "PPO on CartPole-v1" in words
+    assert "ParallelEvaluations" in words
+
+    rows = rows_of(folder / "metrics.csv")
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    assert len(rows) == len(lines) == len(seen)
+    for row, line, metrics in zip(rows, lines, seen, strict=True):
+        found = metrics.flat()
+        assert float(row["env_steps"]) == line["env_steps"] == metrics.env_steps
+        for name, value in found.items():
+            assert float(row[name]) == pytest.approx(value, rel=1e-9, nan_ok=True)
+            assert line[name] == pytest.approx(value) if np.isfinite(value) else line[name] is None
+        assert all(row[name] == "" for name in row.keys() - found.keys()), "what was not known then"
+
+    status = status_of(folder)
+    assert (status["status"], status["outcome"], status["seed"]) == ("finished", "8 updates", 3)
+    assert status["metrics"]["updates"] == 8
+    assert status["fingerprint"] == run.run.plan.fingerprint
+    assert np.array_equal(Policy.load(folder / "policy.safetensors").flat.get(), run.policy().flat.get())
+    assert Policy.load(folder / "best.safetensors").act([0.0, 0.1, 0.0, -0.1]) in (0, 1)
+
+
+def test_tensorboard_can_read_its_part(tmp_path: Path) -> None:
+    accumulators: Any = import_module("tensorboard.backend.event_processing.event_accumulator")  # Any: it has no types
+    run = SMALL.run(stop=Stop(updates=4), callbacks=[RunFolder(tmp_path / "run", log_every_s=0)])
+    seen = list(run)
+    events = accumulators.EventAccumulator(str(tmp_path / "run" / "tensorboard"))
+    events.Reload()
+    found = [(event.step, event.value) for event in events.Scalars("updates")]
+    assert found == [(metrics.env_steps, metrics.training.updates) for metrics in seen]
+
+
+def test_without_tensorboard_the_rest_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tensorboard", None)
+    SMALL.run(stop=Stop(updates=1), callbacks=[RunFolder(tmp_path / "run")]).finish()
+    assert not (tmp_path / "run" / "tensorboard").exists()
+    assert len(rows_of(tmp_path / "run" / "metrics.csv")) == 1
+
+
+class Interrupts(Callback):
+    """Ctrl-C, or a mistake, after some reports."""
+
+    def __init__(self, error: BaseException, after: int) -> None:
+        self.error, self.after = error, after
+
+    def reported(self, run: TrainingRun, metrics: Metrics) -> None:
+        if metrics.training.updates == self.after:
+            raise self.error
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "outcome"),
+    [(KeyboardInterrupt(), "interrupted", "interrupted"), (ValueError("mine"), "failed", "ValueError: mine")],
+)
+def test_whatever_ends_it_what_was_learned_is_kept(tmp_path: Path, error: BaseException, status: str, outcome: str) -> None:
+    run = SMALL.run(callbacks=[RunFolder(tmp_path / "run", log_every_s=1e9), Interrupts(error, after=5)])
+    with pytest.raises(type(error)):
+        run.finish()
+    found = status_of(tmp_path / "run")
+    assert (found["status"], found["outcome"], found["metrics"]["updates"]) == (status, outcome, 5)
+    assert [row["updates"] for row in rows_of(tmp_path / "run" / "metrics.csv")] == ["1", "5"], "the first and the last"
+    assert np.array_equal(Policy.load(tmp_path / "run" / "policy.safetensors").flat.get(), run.policy().flat.get())
+
+
+class Looks(Callback):
+    """Reads the folder in the middle of the run: what a run that is killed leaves behind."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.kept: list[bool] = []
+
+    def reported(self, run: TrainingRun, metrics: Metrics) -> None:
+        saved = Policy.load(self.folder / "policy.safetensors")
+        self.kept.append(np.array_equal(saved.flat.get(), run.policy().flat.get()))
+        assert status_of(self.folder)["status"] == "running"
+        assert status_of(self.folder)["metrics"]["updates"] == metrics.training.updates
+
+
+def test_what_was_learned_is_saved_meanwhile(tmp_path: Path) -> None:
+    looks = Looks(tmp_path / "run")
+    SMALL.run(stop=Stop(updates=3), callbacks=[RunFolder(tmp_path / "run", save_every_s=1e-9), looks]).finish()
+    assert looks.kept == [True] * 3
+
+
+class Evaluations(Callback):
+    """Plays evaluations that are as good as a list says."""
+
+    def __init__(self, folder: RunFolder, returns: list[float]) -> None:
+        self.folder, self.returns = folder, returns
+        self.saved: list[bool] = []
+
+    def reported(self, run: TrainingRun, metrics: Metrics) -> None:
+        if metrics.training.updates > len(self.returns):
+            return
+        value = self.returns[metrics.training.updates - 1]
+        best = self.folder.path / "best.safetensors"
+        best.unlink(missing_ok=True)
+        evaluation = replace(metrics.evaluation, count=1, returns=(value,), lengths=(1,))
+        self.folder.reported(run, replace(metrics, evaluation=evaluation, evaluations=metrics.training.updates))
+        self.saved.append(best.exists())
+
+
+def test_the_best_is_kept_when_it_is_better(tmp_path: Path) -> None:
+    keeper = RunFolder(tmp_path / "run")
+    judge = Evaluations(keeper, [3.0, 1.0, 5.0, 5.0, 6.0])
+    quiet = RunFolder(tmp_path / "other")
+    run = SMALL.run(stop=Stop(updates=5), callbacks=[quiet, Started(keeper), judge], eval_every=10**6)
+    run.finish()
+    assert judge.saved == [True, False, True, False, True]
+    assert keeper.best == 6.0
+
+
+class Started(Callback):
+    """Tells another callback of the beginning and the end only."""
+
+    def __init__(self, other: Callback) -> None:
+        self.other = other
+
+    def started(self, run: TrainingRun) -> None:
+        self.other.started(run)
+
+    def ended(self, run: TrainingRun, error: BaseException | None) -> None:
+        self.other.ended(run, error)
+
+
+def test_several_policies_have_a_file_each(tmp_path: Path) -> None:
+    config = PPODQN(num_envs=2, num_workers=1, ppo_batch=64)
+    config.run(stop=Stop(env_steps=200), callbacks=[RunFolder(tmp_path / "run")]).finish()
+    assert sorted(path.name for path in (tmp_path / "run").glob("*.safetensors")) == [
+        "policy-DQN.safetensors",
+        "policy-PPO.safetensors",
+    ]
+    assert tomllib.loads((tmp_path / "run" / "config.toml").read_text())["ppo"]["epochs"] == 10
+
+
+def test_a_plan_of_ones_own_has_a_folder_too(tmp_path: Path) -> None:
+    train(SMALL.plan(), stop=Stop(updates=1), callbacks=[RunFolder(tmp_path / "run")]).finish()
+    assert (tmp_path / "run" / "policy.safetensors").exists()
+    assert not (tmp_path / "run" / "config.toml").exists(), "there is no configuration"
+
+
+def test_a_run_that_never_began_leaves_nothing_else_behind(tmp_path: Path) -> None:
+    keeper = RunFolder(tmp_path / "run")
+    SMALL.run(stop=Stop(updates=1), callbacks=[keeper]).finish()
+    before = (tmp_path / "run" / "run.json").read_text()
+    with pytest.raises(PlanError, match=r"There is a run in .* already"):
+        SMALL.run(callbacks=[RunFolder(tmp_path / "run")]).finish()
+    assert (tmp_path / "run" / "run.json").read_text() == before
+
+
+def test_a_folder_that_cannot_be_made_is_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(PlanError, match=r"Cannot make the run folder .*: Not a directory"):
+        SMALL.run(callbacks=[RunFolder(tmp_path / "file" / "run")]).finish()
+
+
+def test_folders_are_numbered(tmp_path: Path) -> None:
+    assert [fresh_folder(tmp_path / "runs", "ppo").name for _ in range(3)] == ["ppo-1", "ppo-2", "ppo-3"]
+
+
+@pytest.mark.parametrize("make", [loggers.CsvLog, loggers.JsonLog])
+def test_numbers_that_come_later_have_their_place(tmp_path: Path, make: Callable[[Path], loggers.Logger]) -> None:
+    log = make(tmp_path / "log")
+    log.write({"a": 1.0, 'b,"c': float("nan")})
+    log.write({"a": 2.0, "d": 0.1})
+    log.write({"d": 1e300})
+    log.close()
+    if isinstance(log, loggers.CsvLog):
+        assert rows_of(tmp_path / "log") == [
+            {"a": "1", 'b,"c': "nan", "d": ""},
+            {"a": "2", 'b,"c': "", "d": "0.1"},
+            {"a": "", 'b,"c': "", "d": "1e+300"},
+        ]
+    else:
+        found = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
+        assert found == [{"a": 1.0, 'b,"c': None}, {"a": 2.0, "d": 0.1}, {"d": 1e300}]
