@@ -23,8 +23,8 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $(STAMP)
 
-demo: setup  ## Run a small parallel plan and print its typed graph
-	@$(BIN)/python examples/bandit.py
+demo: setup  ## Train PPO on CartPole-v1 to a mean return of 475, with a live view
+	@$(BIN)/tflow train ppo --env CartPole-v1 --stop-return 475 --eval-every 10000
 
 test: lint types tests  ## Format, lint, types, doctests and tests
 

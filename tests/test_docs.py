@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import inspect
-import io
 import os
 import re
 import runpy
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -17,13 +16,17 @@ from typing import cast
 import pytest
 
 from docs import generate
-from tflow import Metrics, Plan
+from examples import own_callback, train_and_act
+from tflow import Metrics, Plan, PlanError
+from tflow.commands.choice import chosen
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 CONFIG = str(ROOT / "tests" / "types" / "mypy.ini")  # it does not follow torch
 MYPY = [sys.executable, "-m", "mypy", "--strict", "--allow-subclassing-any", "--config-file", CONFIG]
 EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.py") if path.name != "__init__.py")
+OTHERS = ("train_and_act", "own_callback")
+"""Examples that print no plan; they have tests of their own."""
 
 
 def blocks(text: str, language: str) -> list[str]:
@@ -31,42 +34,58 @@ def blocks(text: str, language: str) -> list[str]:
     return [body for kind, body in found if kind == language]
 
 
-def test_the_plan_of_the_readme_runs_and_prints_what_it_says() -> None:
-    code, plan, algorithm, _ = blocks(README, "python")
-    outputs = blocks(README, "")
-    shown = io.StringIO()
-    scope: dict[str, object] = {"__name__": "readme"}
-    learning: dict[str, object] = {}
-    sys.modules["readme"] = type(sys)("readme")
-    with contextlib.redirect_stdout(shown):
-        exec(compile(code, "README.md", "exec", dont_inherit=True), scope)
-        exec(compile(plan, "README.md", "exec", dont_inherit=True), learning)
-    with contextlib.redirect_stdout(io.StringIO()):
-        exec(compile(algorithm, "README.md", "exec", dont_inherit=True), trained := dict[str, object]())
-    assert trained["action"] in (0, 1)
-    assert shown.getvalue() in outputs
-    a3c = cast("Plan[Metrics]", learning["plan"])
+def test_the_programs_of_the_readme_run_and_print_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
+    training, plan, _ = blocks(README, "python")
+    scope: dict[str, object] = {}
+    exec(compile(training, "README.md", "exec", dont_inherit=True), scope)
+    assert scope["action"] in (0, 1)
+    assert len(capsys.readouterr().out.splitlines()) > 3
+    exec(compile(plan, "README.md", "exec", dont_inherit=True), scope)
+    a3c = cast("Plan[Metrics]", scope["plan"])
+    assert f"{a3c}\n" in blocks(README, ""), (
+        "the fingerprint depends on the version of Python, so this is for the one we test with"
+    )
     with a3c.run() as run:
         assert next(run).training.updates == 1
-    stream = scope["stats"]
-    drawn = str(stream).splitlines()
-    (graph,) = [output.splitlines() for output in outputs if output.startswith("Iter of str")]
-    assert graph == drawn, "the fingerprint depends on the version of Python, so this is for the one we test with"
 
 
 @pytest.mark.ray
 def test_the_plan_of_the_readme_runs_on_ray(tmp_path: Path) -> None:
-    first, _, _, on_ray = blocks(README, "python")
-    (tmp_path / "readme.py").write_text(f"{first}\n{on_ray}")
+    _, plan, on_ray = blocks(README, "python")
+    (tmp_path / "readme.py").write_text(f"{plan}\n{on_ray}")
     environment = {"PYTHONPATH": str(ROOT), "PATH": os.environ["PATH"]}
     command = [sys.executable, "readme.py"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, env=environment)
-    here, there = done.stdout.splitlines()[:3], done.stdout.splitlines()[3:]
-    assert here == ["update 1 from shard 0", "update 2 from shard 1", "update 3 from shard 0"], done.stderr
-    assert [line.split(" from ")[0] for line in there] == ["update 1", "update 2", "update 3"]
+    assert done.stdout == "1\n", done.stderr
 
 
-@pytest.mark.parametrize("page", ["guide", "rl", "algorithms", "customising", pytest.param("ray", marks=pytest.mark.ray)])
+def commands_in(text: str) -> list[str]:
+    return [line for block in blocks(text, "") for line in block.splitlines() if line.startswith("tflow ")]
+
+
+def test_the_commands_of_the_page_work(tmp_path: Path) -> None:
+    """The first one trains until it is done; here it is told to stop sooner. What it says is tested elsewhere."""
+    first, *others = commands_in((ROOT / "docs" / "command_line.md").read_text())
+    for line in (f"{first} --stop-steps 2_000", *others):
+        _, *words = shlex.split(line)
+        command = [sys.executable, "-m", "tflow.cli", *words]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, f"{line}: {done.stderr}"
+
+
+def test_the_commands_of_the_readme_are_understood(tmp_path: Path) -> None:
+    """They train for long; that they would is what is looked at."""
+    for line in commands_in(README):
+        _, command, *words = shlex.split(line)
+        if command == "train":
+            kept = [word for at, word in enumerate(words) if word != "--seeds" and words[at - 1] != "--seeds"]
+            workers = [word.replace("--workers", "--num-workers") for word in kept]
+            chosen(workers).algorithm.check()
+
+
+@pytest.mark.parametrize(
+    "page", ["guide", "rl", "algorithms", "customising", "command_line", pytest.param("ray", marks=pytest.mark.ray)]
+)
 def test_the_guides_run_and_type_check(page: str, tmp_path: Path) -> None:
     code = "\n".join(blocks((ROOT / "docs" / f"{page}.md").read_text(), "python"))
     (tmp_path / "guide.py").write_text(code)
@@ -77,20 +96,20 @@ def test_the_guides_run_and_type_check(page: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout
 
 
-def test_the_type_errors_of_the_readme_are_what_users_see(tmp_path: Path) -> None:
-    code, *_ = blocks(README, "python")
-    wrong = "from_actors(workers, Worker.sample).gather_async().for_each(ComputeGradient())"
-    (tmp_path / "wrong.py").write_text(f"{code}\nbad = {wrong}\n")
-    command = [*MYPY, "--cache-dir", str(tmp_path / "cache"), "wrong.py"]
+def test_the_type_error_of_the_readme_is_what_users_see(tmp_path: Path) -> None:
+    _, code, _ = blocks(README, "python")
+    wrong = code.replace(".par_for_each(ComputeGradients()).gather_async()", ".gather_async().for_each(ComputeGradients())")
+    imports, rest = wrong.split("\n\n")
+    body = "".join(f"    {line.partition('  #')[0]}\n" for line in rest.splitlines())
+    (tmp_path / "plan.py").write_text(f"{imports}\n\n\ndef a3c() -> None:\n{body}")
+    command = [sys.executable, "-m", "tflow.cli", "check", "plan.py"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
-    message = re.search(r"error: (Argument.*?)  \[arg-type\]", done.stdout)
-    assert message, done.stdout
-    assert f"error: {message.group(1)}\n" in README
-    done = subprocess.run(
-        [sys.executable, "-c", f"{code}\n{wrong}.validate()"], cwd=tmp_path, capture_output=True, text=True, timeout=60
-    )
-    sentence = done.stderr.strip().splitlines()[-1].removeprefix("tflow.errors.PlanError: ")
-    assert sentence in " ".join(README.split())
+    (shown,) = [block for block in blocks(README, "") if "Ill-typed plan" in block]
+    first, second, *drawn = shown.splitlines()
+    assert done.stdout.splitlines()[:3] == [f"{first} {second}", *drawn]
+    with pytest.raises(PlanError) as caught:
+        exec(compile(wrong + "plan.validate()", "README.md", "exec", dont_inherit=True), {})
+    assert str(caught.value) in f"{first} {second}"
 
 
 def test_the_commands_of_the_readme_exist() -> None:
@@ -126,10 +145,24 @@ def test_every_operator_is_in_the_tables() -> None:
     assert built == listed
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", [path for path in EXAMPLES if path.stem not in OTHERS], ids=lambda path: path.name)
 def test_examples_run(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     runpy.run_path(str(path), run_name="__main__")
     assert capsys.readouterr().out.startswith(("Iter of", "ReportMetrics of"))
+
+
+def test_training_and_acting(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    returns = train_and_act.main(str(tmp_path / "run"), env_steps=12_000)
+    assert len(returns) == 3
+    assert min(returns) > 30, "better than chance"
+    assert "over: 12,000 env steps" in capsys.readouterr().out
+    assert (tmp_path / "run" / "policy.safetensors").is_file()
+
+
+def test_a_callback_of_ones_own() -> None:
+    records = own_callback.main(env_steps=1_500)
+    assert records.end == "1,500 env steps"
+    assert [value for _, value in records.found] == sorted({value for _, value in records.found})
 
 
 def test_the_bandit_learns_the_best_arm() -> None:

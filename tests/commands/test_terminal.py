@@ -25,7 +25,11 @@ class Terminal:
         self.stream: Any = pyte.ByteStream(self.screen)  # Any: as above
         environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "NO_COLOR", "CI")}
         self.program: Any = pexpect.spawn(  # Any: pexpect has no types
-            str(SCRIPT), list(words), cwd=str(folder), dimensions=(lines, columns), env={**environment, "TERM": "xterm-256color"}
+            str(SCRIPT),
+            list(words),
+            cwd=str(folder),
+            dimensions=(lines, columns),
+            env={**environment, "TERM": "xterm-256color", "PATH": f"{SCRIPT.parent}:{os.environ['PATH']}"},
         )
 
     def resize(self, lines: int, columns: int) -> None:

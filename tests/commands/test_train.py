@@ -57,7 +57,7 @@ class Mine(PPO):
 
 
 def tflow(*words: str, cwd: Path, timeout: float = 120) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "COLUMNS": "120"}
+    environment = {**os.environ, "COLUMNS": "120", "PATH": f"{SCRIPT.parent}:{os.environ['PATH']}"}
     return subprocess.run([str(SCRIPT), *words], capture_output=True, text=True, cwd=cwd, timeout=timeout, env=environment)
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import csv
+import os
 import re
+import shutil
 import signal
 import statistics
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -122,10 +125,16 @@ def next_steps(run: TrainingRun, folder: Path) -> list[str]:
     lines = [f"Run folder: {folder}", f"  policy    {folder / file_of(LATEST, first)}"]
     lines += [f"  best      {best}"] if best.exists() else []
     lines += [f"  metrics   {folder / 'metrics.csv'}", f"  plan      {folder / 'plan.svg'}", "Try next:"]
-    lines += [f"  tflow eval {folder}"]
+    lines += [f"  {tool('tflow')} eval {folder}"]
     if (folder / "tensorboard").exists():
-        lines += [f"  tensorboard --logdir {folder}"]
-    return [*lines, f"  tflow train --config {folder / 'config.toml'} --seed {run.seed + 1}"]
+        lines += [f"  {tool('tensorboard')} --logdir {folder}"]
+    return [*lines, f"  {tool('tflow')} train --config {folder / 'config.toml'} --seed {run.seed + 1}"]
+
+
+def tool(name: str) -> str:
+    """How a program is called from here: by its name if the shell finds it, else where this one was found."""
+    beside = Path(sys.argv[0]).parent / name
+    return name if shutil.which(name) or not beside.exists() else os.path.relpath(beside)
 
 
 def returns(metrics: Metrics) -> dict[str, float]:
