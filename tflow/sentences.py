@@ -20,6 +20,13 @@ def listed(names: Iterable[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
+def did_you_mean(given: str, known: Iterable[str], most: int = 2) -> str:
+    """`` Did you mean a or b?``, or nothing if there is nothing like it."""
+    small = {each.lower().replace("-", "_"): each for each in known}
+    near = get_close_matches(given.lower().replace("-", "_"), small, n=most)
+    return f" Did you mean {' or '.join(small[each] for each in near)}?" if near else ""
+
+
 def batch(columns: Sequence[str]) -> str:
     """A batch by its columns: ``Rollout``, ``Rollout+advantages``, ``Batch[rewards, values]``."""
     for name, known in (("Rollout", ROLLOUT), ("Replayed", REPLAYED)):

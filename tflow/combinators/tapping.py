@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from difflib import get_close_matches
 
 from tflow.combinators import check, graph, nodes
 from tflow.combinators.labels import label_of_operator
 from tflow.errors import PlanError
+from tflow.sentences import did_you_mean
 from tflow.types import Op
 
 
@@ -40,6 +40,5 @@ def _names(node: nodes.Node) -> list[str]:
 def _nobody(sink: nodes.Node, at: type | str) -> str:
     wanted = at if isinstance(at, str) else at.__name__
     names = list(dict.fromkeys(_names(node)[-1] for node in graph.walk(sink)))
-    near = get_close_matches(wanted, names, n=1)
-    guess = f" Did you mean {near[0]}?" if near else ""
+    guess = did_you_mean(wanted, names, most=1)
     return f"tapped: the plan has no operator {wanted}; it has {', '.join(names)}.{guess}"

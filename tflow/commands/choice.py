@@ -15,11 +15,11 @@ from tflow.algos.names import ALGORITHMS
 from tflow.combinators.runnable import Plan
 from tflow.errors import PlanError
 from tflow.rl.metrics import Metrics
+from tflow.sentences import did_you_mean
 from tflow.settings.fields import configured
 from tflow.settings.files import read_file
 from tflow.settings.flags import from_flags, merged
 from tflow.settings.run import RunSettings
-from tflow.settings.values import near
 
 RUN_FIELDS = tuple(each.name for each in dataclasses.fields(RunSettings))
 OPTIONS = (*RUN_FIELDS, "workers", "seeds", "out", "config", "plain", "debug")
@@ -66,7 +66,7 @@ def algorithm_named(name: str) -> type[Algorithm]:
     if known is not None:
         return known
     if ":" not in name:
-        raise PlanError(f"There is no algorithm {name!r}.{near(name, ALGORITHMS)} There are {', '.join(ALGORITHMS)}.")
+        raise PlanError(f"There is no algorithm {name!r}.{did_you_mean(name, ALGORITHMS)} There are {', '.join(ALGORITHMS)}.")
     found = loading.find(name)
     if not inspect.isclass(found) or not issubclass(found, Algorithm) or inspect.isabstract(found):
         raise PlanError(f"{name} is no algorithm: derive a dataclass from one, such as class {name.rpartition(':')[2]}(PPO).")

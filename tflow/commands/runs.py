@@ -9,7 +9,8 @@ import shutil
 import signal
 import statistics
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -84,7 +85,7 @@ def trained(choice: Choice, folder: Path, *, plain: bool) -> tuple[TrainingRun, 
     signal.signal(signal.SIGTERM, end_like_ctrl_c)
     keeper = RunFolder(folder, settings=settings)
     shown = ShowProgress(live=False if plain else None)
-    with settings.open() as session:
+    with removed_if_empty(folder), settings.open() as session:
         run = algorithm.run(
             stop=settings.stop(env),
             callbacks=(keeper, shown),
@@ -100,6 +101,17 @@ def trained(choice: Choice, folder: Path, *, plain: bool) -> tuple[TrainingRun, 
             if run.metrics is None:  # nothing was learned that one could keep
                 raise
     return run, keeper.seconds
+
+
+@contextmanager
+def removed_if_empty(folder: Path) -> Iterator[None]:
+    """A run that could not begin, because there is no such cluster, say, leaves no folder behind."""
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):  # there is something in it
+            folder.rmdir()
+        raise
 
 
 def name_of(choice: Choice) -> str:

@@ -27,7 +27,7 @@ from tflow.combinators import check
 from tflow.drawing.built import of_plan
 from tflow.drawing.svg import svg
 from tflow.errors import PlanError
-from tflow.observe.loggers import Logger, loggers_in
+from tflow.observe.loggers import Logger, finite, loggers_in
 from tflow.rl.metrics import Metrics
 from tflow.settings.files import written
 
@@ -135,7 +135,7 @@ class RunFolder(Callback):
             "fingerprint": run.run.plan.fingerprint,
             "versions": {"tflow": tflow.__version__, "python": platform.python_version()},
             "seconds": round(self.seconds, 3) or None,
-            "metrics": {} if metrics is None else json.loads(json.dumps(metrics.flat()).replace("NaN", "null")),
+            "metrics": {} if metrics is None else finite(metrics.flat()),
             "best_evaluation": self.best if self._evaluations else None,
         }
         aside = self.path / f".{STATUS}"

@@ -59,8 +59,7 @@ class JsonLog:
         self.file = path.open("a", encoding="utf-8")
 
     def write(self, row: Mapping[str, float]) -> None:
-        known = {name: value if math.isfinite(value) else None for name, value in row.items()}
-        self.file.write(json.dumps(known) + "\n")
+        self.file.write(json.dumps(finite(row)) + "\n")
         self.file.flush()
 
     def close(self) -> None:
@@ -92,6 +91,11 @@ def loggers_in(folder: Path) -> list[Logger]:
     with suppress(MissingExtra):  # the other two have the same numbers
         found.append(TensorBoardLog(folder / "tensorboard"))
     return found
+
+
+def finite(row: Mapping[str, float]) -> dict[str, float | None]:
+    """Numbers as JSON can say them."""
+    return {name: value if math.isfinite(value) else None for name, value in row.items()}
 
 
 def _short(value: float) -> str:

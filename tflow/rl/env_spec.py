@@ -6,7 +6,6 @@ Nothing here imports gymnasium before something is made. The adapters are in ``t
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import sys
 import warnings
@@ -18,6 +17,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
+from tflow import sentences
 from tflow.combinators import check
 from tflow.combinators.labels import label_of
 from tflow.errors import EnvError, PlanError
@@ -141,8 +141,10 @@ class EnvSpec:
 
     def solved_at(self) -> float | None:
         """The mean return at which gymnasium counts the env as solved, if it says so."""
-        found = self._registered().reward_threshold if isinstance(self.env, str) else None
-        return None if found is None else float(found)
+        import gymnasium
+
+        known = gymnasium.registry.get(self.env.rpartition(":")[2]) if isinstance(self.env, str) else None
+        return None if known is None or known.reward_threshold is None else float(known.reward_threshold)
 
     def computes_beside(self) -> bool:
         """True if a step is computed in threads or processes of the vector env's own, so that a policy can act meanwhile."""
@@ -216,10 +218,7 @@ class EnvSpec:
             raise EnvError(f"needs a module that is not there: {error}.", self.name) from error
 
     def _unknown(self, name: str, known: Iterable[str], where: str, hint: str) -> EnvError:
-        small = {each.lower(): each for each in known}
-        near = [small[each] for each in difflib.get_close_matches(name.lower(), small, n=3)]
-        guess = f" Did you mean {' or '.join(near)}?" if near else ""
-        return EnvError(f"is no env that {where} knows.{guess} {hint}", self.name)
+        return EnvError(f"is no env that {where} knows.{sentences.did_you_mean(name, known, most=3)} {hint}", self.name)
 
     def _single(self) -> AnyEnv:
         import gymnasium

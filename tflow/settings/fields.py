@@ -15,7 +15,8 @@ from tflow.algos.names import ALGORITHMS
 from tflow.errors import PlanError
 from tflow.rl.env_spec import EnvSpec
 from tflow.rl.schedules import Schedule
-from tflow.settings.values import near, read
+from tflow.sentences import did_you_mean
+from tflow.settings.values import read
 
 C = TypeVar("C")
 ALONE = object()
@@ -95,7 +96,7 @@ def configured(
         if value is ALONE and name.startswith("no_") and name[3:] in declared:
             name, value = name[3:], False
         if name not in declared:
-            raise PlanError(f"{called} has no field {name!r}.{near(name, [*declared, *others])}{listing}")
+            raise PlanError(f"{called} has no field {name!r}.{did_you_mean(name, [*declared, *others])}{listing}")
         if name in found:
             raise PlanError(f"{called}: {name} is given twice.")
         found[name] = _value(called, name, _text(declared[name].type), value)

@@ -13,12 +13,10 @@ Linear(start=0.001, end=0.0, steps=100000)
 from __future__ import annotations
 
 import ast
-import difflib
 import inspect
-from collections.abc import Iterable
 from typing import Any
 
-from tflow import loading
+from tflow import loading, sentences
 from tflow.algos.names import ALGORITHMS
 from tflow.errors import PlanError
 from tflow.rl.env_spec import EnvSpec
@@ -29,13 +27,6 @@ SCHEDULES: tuple[type, ...] = (Constant, Exponential, Linear, Piecewise)
 MODELS: tuple[type, ...] = (LSTM, MLP, ImpalaCNN, Members, NatureCNN, SmallCNN)
 DESCRIPTIONS = {kind.__name__: kind for kind in (*SCHEDULES, *MODELS, EnvSpec, *ALGORITHMS.values())}
 WORDS = {"none": None, "true": True, "false": False}
-
-
-def near(given: str, known: Iterable[str]) -> str:
-    """`` Did you mean ...?`` if something like it is known, else nothing."""
-    small = {each.lower().replace("-", "_"): each for each in known}
-    found = difflib.get_close_matches(given.lower().replace("-", "_"), small, n=2)
-    return f" Did you mean {' or '.join(small[each] for each in found)}?" if found else ""
 
 
 def read(text: str) -> object:
@@ -82,7 +73,7 @@ def _own(text: str) -> object:
 def _made(call: ast.Call, text: str) -> object:
     name = ast.unparse(call.func)
     if name not in DESCRIPTIONS:
-        known = near(name, DESCRIPTIONS) or f" There are {', '.join(sorted(DESCRIPTIONS))}."
+        known = sentences.did_you_mean(name, DESCRIPTIONS) or f" There are {', '.join(sorted(DESCRIPTIONS))}."
         raise PlanError(f"{text!r}: there is no {name}.{known}")
     try:
         given = [_part(each, text) for each in call.args]
