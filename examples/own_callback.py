@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from typing_extensions import override
+
 from tflow import DQN, Callback, Metrics, Stop, TrainingRun
 
 
@@ -18,13 +20,16 @@ class Records(Callback):
     found: list[tuple[int, float]] = field(default_factory=list)
     end: str = ""
 
+    @override
     def started(self, run: TrainingRun) -> None:
         print(f"{run.workers.num} worker(s) on {run.workers.spec.env.name}")
 
+    @override
     def reported(self, run: TrainingRun, metrics: Metrics) -> None:
         if metrics.episodes.count and (not self.found or metrics.mean_return > self.found[-1][1]):
             self.found.append((metrics.env_steps, metrics.mean_return))
 
+    @override
     def ended(self, run: TrainingRun, error: BaseException | None) -> None:
         self.end = run.outcome  # "3,000 env steps", "interrupted", or what was raised
         print(f"{len(self.found)} records, the last of {self.found[-1][1]:.1f} at {self.found[-1][0]} env steps; {self.end}")

@@ -83,14 +83,17 @@ def main() -> None:
     try:
         sys.exit(app(standalone_mode=False))
     except TyperException as error:
-        path = getattr(getattr(error, "ctx", None), "command_path", "tflow")
-        fail(f"{error.format_message().rstrip('.')}{'' if error.format_message().endswith('?') else '.'} See {path} --help.")
+        path, said = getattr(getattr(error, "ctx", None), "command_path", "tflow"), error.format_message()
+        if not said:  # nothing was asked for, and help was shown
+            sys.exit(2)
+        fail(f"{said.rstrip('.')}{'' if said.endswith('?') else '.'} See {path} --help.")
     except (TflowError, KeyboardInterrupt) as error:
         if "--debug" in sys.argv:
             raise
         if isinstance(error, KeyboardInterrupt):
             fail("Interrupted.", INTERRUPTED)
-        fail(str(error), code=2 if isinstance(error, MISTAKES) else 1)
+        notes = "".join(f"\n{note}" for note in getattr(error, "__notes__", ()))
+        fail(f"{error}{notes}", code=2 if isinstance(error, MISTAKES) else 1)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""``FILE:NAME`` and ``module:NAME``: things of a user's own, by what one types."""
+"""``FILE.py:NAME`` and ``module:NAME``: things of a user's own, by what one types. To name something is to import it."""
 
 from __future__ import annotations
 
@@ -19,16 +19,25 @@ def load_file(path: Path) -> ModuleType:
     """A Python file as a module. It runs once per process, and what it defines travels to actors by value: they need no such
     file."""
     resolved = path.resolve()
-    known = sys.modules.get(resolved.stem)
-    if known is not None and Path(getattr(known, "__file__", None) or "/").resolve() == resolved:
-        return known
-    spec = importlib.util.spec_from_file_location(resolved.stem, resolved)
+    name = resolved.stem
+    if _file_of(sys.modules.get(name)) == resolved:
+        return sys.modules[name]
+    if name in sys.modules or name in sys.stdlib_module_names:
+        raise PlanError(f"{str(path)!r} cannot be loaded: there is another module called {name}. Rename the file.")
+    spec = importlib.util.spec_from_file_location(name, resolved)
     if spec is None or spec.loader is None:
         raise PlanError(f"{str(path)!r} is not a Python file.")
     module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
     sys.path.insert(0, str(resolved.parent))  # it may import its neighbours
-    sys.modules[resolved.stem] = module
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException as error:
+        del sys.modules[name]
+        sys.path.remove(str(resolved.parent))
+        if not isinstance(error, Exception):
+            raise
+        raise PlanError(f"{str(path)!r} cannot be loaded: {type(error).__name__}: {error}.") from error
     cloudpickle.register_pickle_by_value(module)
     return module
 
@@ -38,9 +47,18 @@ def is_file(target: str) -> bool:
     return target.rpartition(":")[0].endswith(SUFFIXES)
 
 
+def looks_like_a_place(target: str) -> bool:
+    """True for ``FILE.py:NAME`` and ``module:NAME``, going by the words alone."""
+    where, _, name = target.rpartition(":")
+    dotted = [*name.split("."), *([] if is_file(target) else where.split("."))]
+    return all(part.isidentifier() for part in dotted)
+
+
 def find(target: str) -> object:
     """What ``FILE.py:NAME`` or ``module:NAME`` means. Raises if there is no such file, module or name."""
     where, _, name = target.rpartition(":")
+    if not looks_like_a_place(target):
+        raise PlanError(f"Expected FILE.py:NAME or module:NAME, got {target!r}.")
     if is_file(target):
         if not Path(where).is_file():
             raise PlanError(f"There is no file {where!r}.")
@@ -48,8 +66,8 @@ def find(target: str) -> object:
     else:
         try:
             module = import_module(where)
-        except ModuleNotFoundError as error:
-            raise PlanError(f"{target!r} needs a module that is not there: {error}.") from None
+        except Exception as error:  # whatever happens in a module of the user's
+            raise PlanError(f"{target!r} cannot be imported: {type(error).__name__}: {error}.") from error
     found: object = module
     for part in name.split("."):
         if not hasattr(found, part):
@@ -60,14 +78,18 @@ def find(target: str) -> object:
 
 
 def place_of(thing: object) -> str | None:
-    """The text from which ``find`` finds this class or function again; None if there is none."""
+    """The text from which ``find`` finds this class or function again; None if there is none. Nothing is loaded for it."""
     name, module = getattr(thing, "__qualname__", ""), sys.modules.get(getattr(thing, "__module__", ""))
-    if not name or "<" in name or module is None or module.__name__ == "__main__":
+    if not name or module is None or module.__name__ == "__main__":
         return None
+    found: object = module
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    file = _file_of(module)
+    alone = file is not None and file.stem == module.__name__ and file.suffix in SUFFIXES
+    return None if found is not thing else f"{file if alone else module.__name__}:{name}"
+
+
+def _file_of(module: ModuleType | None) -> Path | None:
     file = getattr(module, "__file__", None)
-    alone = "." not in module.__name__ and file is not None and Path(file).suffix in SUFFIXES
-    text = f"{Path(str(file)).resolve() if alone else module.__name__}:{name}"
-    try:
-        return text if find(text) is thing else None
-    except PlanError:
-        return None
+    return None if file is None else Path(file).resolve()

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tflow import DQN, LSTM, MLP, PPO, PPODQN, Algorithm, ApeX, EnvSpec, Linear, NatureCNN, Piecewise, PlanError
+from tflow import DQN, LSTM, MLP, PPO, PPODQN, Algorithm, ApeX, EnvSpec, Linear, NatureCNN, Piecewise, PlanError, loading
 from tflow.algos.names import ALGORITHMS
+from tflow.commands.algos import flags_of
 from tflow.rl.sample_envs import MultiCartPole
-from tflow.settings.fields import ALONE, configured
+from tflow.settings.fields import ALONE, affirmed, configured
 from tflow.settings.files import read_file, written
 from tflow.settings.flags import from_flags, merged
 from tflow.settings.run import RunSettings
@@ -96,7 +98,7 @@ def test_flags_say_what_files_say(config: PPO) -> None:
     ],
 )
 def test_values_are_written_as_in_python(text: str, value: object) -> None:
-    assert read(text) == value
+    assert read(text, own=True) == value
 
 
 @pytest.mark.parametrize("text", ["__import__('os').system('true')", "open('x')", "(lambda: 1)()", "[].append(1)"])
@@ -105,11 +107,28 @@ def test_nothing_is_evaluated(text: str) -> None:
         read(text)
 
 
-def test_what_cannot_be_written_is_none_and_a_comment_in_files() -> None:
+def test_nothing_is_imported_where_nothing_of_ones_own_can_stand(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loading, "find", lambda target: pytest.fail(f"{target} was looked for"))
+    assert read("os:system") == "os:system"
+    assert configured(RunSettings, {"address": "os:system", "runtime": "ray"}).address == "os:system"
+
+
+def test_a_file_that_could_not_say_everything_is_refused_unless_that_is_given_anew(tmp_path: Path) -> None:
     assert shown(lambda: None) is None
     assert shown(MultiCartPole) == "tflow.rl.sample_envs:MultiCartPole"
-    assert "# env = <function" in written(PPO(env=lambda: None))  # type: ignore[arg-type,return-value]  # nobody calls it
-    assert "cannot be written here" in written(PPO(env=lambda: None))  # type: ignore[arg-type,return-value]  # as above
+    path = tmp_path / "config.toml"
+    for unsaid in (lambda: None, EnvSpec("X-v0", kwargs={"map": np.eye(3)})):
+        path.write_text(written(PPO(env=unsaid)))  # type: ignore[arg-type]  # nobody makes an env of it
+        fields, _ = read_file(path)
+        with pytest.raises(PlanError, match=r"PPO: env was .*, which no file can say. Give it anew."):
+            configured(PPO, fields)
+        assert configured(PPO, merged(fields, {"env": "CartPole-v1"})) == PPO()
+
+
+def test_numbers_of_numpy_are_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text(written(PPO(lr=np.float64(0.5), epochs=cast("int", np.int64(3)))))
+    assert configured(PPO, read_file(path)[0]) == PPO(lr=0.5, epochs=3)
 
 
 def test_whole_numbers_may_be_written_in_short() -> None:
@@ -118,15 +137,31 @@ def test_whole_numbers_may_be_written_in_short() -> None:
 
 
 def test_flags_without_values_are_yes_or_no() -> None:
-    found = configured(DQN, {"duelling": ALONE, "no_double": ALONE})
+    found = configured(DQN, affirmed(DQN, {"duelling": ALONE, "no_double": ALONE}))
     assert (found.duelling, found.double) == (True, False)
 
 
 def test_flags_lead_into_configurations_inside() -> None:
     _, found = from_flags(["--ppo.lr", "0.5", "--ppo.model=MLP((8,))", "--dqn.no-double"])
-    config = configured(PPODQN, found)
+    config = configured(PPODQN, affirmed(PPODQN, found))
     assert config.ppo == PPO(lr=0.5, model=MLP((8,)))
     assert config.dqn == DQN(double=False)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Two(PPODQN):
+    """Defaults of its own for what is inside."""
+
+    ppo: PPO = dataclasses.field(default=PPO(epochs=3))
+    needed: int
+
+
+def test_configurations_inside_keep_their_own_defaults_and_what_is_needed_is_asked_for() -> None:
+    assert configured(Two, {"ppo": {"lr": 0.5}, "needed": 1}).ppo == PPO(epochs=3, lr=0.5)
+    rows = {flag: usual for flag, usual, _ in flags_of(Two)}
+    assert (rows["--ppo.epochs"], rows["--needed"]) == ("3", "")
+    with pytest.raises(PlanError, match="Two needs a value for needed: --needed VALUE"):
+        configured(Two, {})
 
 
 def test_what_is_typed_counts_more_than_what_is_in_a_file() -> None:
@@ -146,7 +181,12 @@ def test_what_is_typed_counts_more_than_what_is_in_a_file() -> None:
         (PPO, {"model": "MLP"}, "PPO: model must be auto, a description such as MLP((64, 64)), or FILE.py:NAME"),
         (PPO, {"lr": ALONE}, "PPO: lr needs a value: --lr VALUE."),
         (DQN, {"kind": "scaler"}, "DQN: kind must be scalar, categorical or quantile; got 'scaler'."),
-        (ApeX, {"double": False, "no_double": ALONE}, "ApeX: double is given twice."),
+        (ApeX, {"no_double": ALONE}, "ApeX has no field 'no_double'. Did you mean double?"),
+        (DQN, {"kind": "5"}, "DQN: kind must be scalar, categorical or quantile; got '5'."),
+        (PPO, {"learning_rate": 3}, "PPO has no field 'learning_rate'. It is called lr here."),
+        (PPO, {"env": ""}, "PPO: env needs a value: --env VALUE."),
+        (PPO, {"env": "mine.py"}, "'mine.py' is a file. Say what in it: mine.py:NAME."),
+        (PPO, {"lr": "os:system"}, "PPO: lr must be a number or a schedule"),
         (PPODQN, {"ppo": 3}, "PPODQN: ppo must be PPO(...); got 3."),
         (PPODQN, {"policy_of": "even"}, "PPODQN: policy_of must be FILE.py:NAME of a function; got 'even'."),
         (RunSettings, {"runtime": "cloud"}, "RunSettings: runtime must be local or ray; got 'cloud'."),
@@ -165,13 +205,15 @@ def test_sentences(kind: type, given_fields: dict[str, Any], sentence: str) -> N
         ("Quantum(3)", "'Quantum(3)': there is no Quantum. There are A2C, "),
         ("MLP(size=3)", "'MLP(size=3)': MLP got an unexpected keyword argument 'size'. It is MLP(hidden: "),
         ("MLP((x,))", "'MLP((x,))': x is neither a number nor a text. Texts stand in quotes."),
+        ("MLP(**{'hidden': (8,)})", "\"MLP(**{'hidden': (8,)})\": write each argument by itself, without * and **."),
+        ("EnvSpec('X', kwargs={**{'a': 1}})", "\"EnvSpec('X', kwargs={**{'a': 1}})\": write each argument by itself"),
         ("Linear(1, 0, 0)", "Linear: steps must be at least 1, got 0."),
         ("nowhere.py:Env", "There is no file 'nowhere.py'."),
     ],
 )
 def test_sentences_about_values(text: str, sentence: str) -> None:
     with pytest.raises(PlanError) as caught:
-        read(text)
+        read(text, own=True)
     assert str(caught.value).startswith(sentence)
 
 

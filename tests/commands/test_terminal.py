@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -73,7 +74,9 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Terminal]]:
 
     yield begin
     for each in started:
-        each.program.close(force=True)
+        each.program.kill(signal.SIGKILL)
+        each.program.wait()
+        each.program.close()
 
 
 def box(shown: list[str]) -> list[str]:

@@ -6,8 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from gymnasium.spaces import Box, Discrete
 
-from tflow import cli
+from tflow import PPO, cli
+from tflow.rl.policies import make_policy
 
 WRONG: dict[str, str] = {
     "trian ppo": "No such command 'trian'. Did you mean 'train'? See tflow --help.",
@@ -19,7 +21,7 @@ WRONG: dict[str, str] = {
     "train ppo --env Ant-v5": "Ant-v5, env 0: make raised DependencyNotInstalled: MuJoCo is not installed, run "
     '`pip install "gymnasium[mujoco]"`.',
     "train ppo --env nowhere.py:Env": "There is no file 'nowhere.py'.",
-    "train ppo --env mine.py:Env": "mine.py has no 'Env'. In it: answer, helper.",
+    "train ppo --env mine.py:Env": "mine.py has no 'Env'. In it: answer, crash, helper.",
     "train ppo --env nowhere:Env-v0": "nowhere:Env-v0: needs a module that is not there: No module named 'nowhere'.",
     "train mine.py:answer": "mine.py:answer is no algorithm: derive a dataclass from one, such as class answer(PPO).",
     "train ppo --epoch 3": "PPO has no field 'epoch'. Did you mean epochs? tflow algos ppo lists them.",
@@ -45,7 +47,7 @@ WRONG: dict[str, str] = {
     "train ppo --device hpu": "PPO on CartPole-v1: device 'hpu' cannot be used here: ",
     "train ppo --config nowhere.toml": "There is no file 'nowhere.toml'.",
     "train --config empty.toml": "Which algorithm? 'empty.toml' has no algo in its table [run]. Say one of ",
-    "train --config wrong.toml": "PPO has no field 'learning_rate'. tflow algos ppo lists them.",
+    "train --config wrong.toml": "PPO has no field 'learning_rate'. It is called lr here. tflow algos ppo lists them.",
     "train dqn --env Pendulum-v1": "DQN on Pendulum-v1: A policy that values each action needs a Discrete action space, got "
     "Box(-2.0, 2.0, (1,), float32). Use an algorithm with a distribution over actions, such as PPO, or turn the actions",
     "train dqn --model LSTM()": "DQN: it does not train networks with a memory; got LSTM(",
@@ -59,18 +61,41 @@ WRONG: dict[str, str] = {
     "eval": "Missing argument 'run'. See tflow eval --help.",
     "eval nowhere": "'nowhere' is no run folder: it has no config.toml. tflow train makes one.",
     "eval done": "'done' has no policy.safetensors: it ended before anything was learned.",
-    "eval done --best": "'done' has no best.safetensors: there were no evaluations (--eval-every).",
+    "eval done --best": "'done' has no best.safetensors: no evaluation was made before it ended (--eval-every).",
     "eval done --episodes none": "Invalid value for '--episodes': ",
     "algos pp": "There is no algorithm 'pp'. Did you mean ppo? There are ",
     "graph pp": "There is no algorithm 'pp'. Did you mean ppo? There are ",
     "graph ppo --lrr 3": "PPO has no field 'lrr'. Did you mean lr? tflow algos ppo lists them.",
-    "graph mine.py:helper --lr 3": "'--lr' is one word too many. Only the plans of algorithms have settings: tflow graph ppo.",
+    "graph mine.py:helper --lr 3": "mine.py:helper is no algorithm: derive a dataclass from one, such as class helper(PPO).",
+    "train ppo --total-timesteps 9": "PPO has no field 'total_timesteps'. It is called stop_steps here. tflow ",
+    "train ppo --env broken.py:Env": "'broken.py' cannot be loaded: SyntaxError: ",
+    "train ppo --env lost.py:Env": "'lost.py' cannot be loaded: ModuleNotFoundError: No module named 'nowhere'.",
+    "train ppo --env queue.py:Env": "'queue.py' cannot be loaded: there is another module called queue. Rename the file.",
+    "train ppo --env mine.py": "'mine.py' is a file. Say what in it: mine.py:NAME.",
+    "train ppo --env mine.py:answer": "PPO: env must be a gymnasium id, EnvSpec(...), or FILE.py:NAME of what makes an env; got",
+    "train ppo --env mine.py:helper": "helper, env 0: ",
+    "train ppo --model mine.py:crash": "PPO on CartPole-v1: RuntimeError: net oops",
+    "train :x": "Expected FILE.py:NAME or module:NAME, got ':x'.",
+    "train ppo --out=": "--out is empty. Name a folder, or leave it out for a new one in runs/.",
+    "train ppo --seeds 0..1 --out seeds": "There are runs in 'seeds' already. Choose another folder, or remove that one.",
+    "train ppo --out taken": "There is a run in 'taken' already. Choose another folder, or remove that one.",
+    "eval other": "'other/policy.safetensors' does not fit the env and the model of its config.toml: ",
 }
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "mine.py").write_text("answer = 42\ndef helper(): pass\n")
+    (tmp_path / "mine.py").write_text("answer = 42\ndef helper(): pass\ndef crash(space): raise RuntimeError('net oops')\n")
+    (tmp_path / "broken.py").write_text("def Env(:\n")
+    (tmp_path / "lost.py").write_text("import nowhere\n")
+    (tmp_path / "queue.py").write_text("Env = 1\n")
+    (tmp_path / "seeds").mkdir()
+    (tmp_path / "seeds" / "seeds.csv").write_text("")
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken" / "config.toml").write_text("# mine")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "config.toml").write_text("env = 'Acrobot-v1'\nalgo = 'ppo'\n")
+    make_policy(PPO().loss().policy(), "auto", Box(-1, 1, (4,)), Discrete(2)).save(tmp_path / "other" / "policy.safetensors")
     (tmp_path / "empty.toml").write_text("lr = 1e-3\n")
     (tmp_path / "wrong.toml").write_text("learning_rate = 1e-3\n[run]\nalgo = 'ppo'\n")
     (tmp_path / "done").mkdir()

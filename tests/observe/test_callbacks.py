@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from dataclasses import replace
 
 import numpy as np
@@ -101,7 +102,28 @@ def test_what_else_goes_wrong_at_the_end_is_a_note() -> None:
     assert caught.value.__notes__ == ["While ending: RuntimeError: in ended"]
 
 
+def test_an_iteration_that_a_callback_stops_is_an_error_of_its_own() -> None:
+    class Careless(Callback):
+        def reported(self, run: TrainingRun, metrics: Metrics) -> None:
+            next(iter(()))
+
+    run = SMALL.run(callbacks=[Careless()])
+    with pytest.raises(RuntimeError, match="raised StopIteration"):
+        run.finish()
+    assert run.outcome.startswith("StopIteration")
+
+
+def test_a_run_that_is_forgotten_has_ended_too() -> None:
+    notes = Notes()
+    for _ in SMALL.run(callbacks=[notes]):
+        break
+    gc.collect()
+    assert notes.heard == ["started", "1", "ended: it was let go of, NoneType"]
+
+
 def test_only_callbacks_are_callbacks() -> None:
+    with pytest.raises(PlanError, match="callbacks must be a list of callbacks"):
+        SMALL.run(callbacks=Callback())  # type: ignore[arg-type]  # that is the point
     with pytest.raises(PlanError, match=r"each of callbacks must be a Callback such as ShowProgress\(\)"):
         SMALL.run(callbacks=[print])  # type: ignore[list-item]  # that is the point
 

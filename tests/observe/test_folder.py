@@ -16,11 +16,33 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tflow import MLP, PPO, PPODQN, Callback, Metrics, PlanError, Policy, RunFolder, Stop, TrainingRun, train
+from tflow import (
+    MLP,
+    PPO,
+    PPODQN,
+    A3CLoss,
+    ActorCriticSpec,
+    Callback,
+    CheckpointError,
+    Metrics,
+    ParallelRollouts,
+    PlanError,
+    Policy,
+    ReportMetrics,
+    RunFolder,
+    ShardFailed,
+    Stop,
+    TrainingRun,
+    Workers,
+    create_rollout_workers,
+    train,
+)
+from tflow.commands.choice import chosen
 from tflow.observe import loggers
 from tflow.observe.folder import fresh_folder
 from tflow.settings.fields import configured
 from tflow.settings.files import read_file
+from tflow.settings.run import RunSettings
 
 SMALL = PPO(num_workers=1, num_envs=2, fragment=16, epochs=1, minibatch=32, model=MLP((8,)))
 
@@ -52,6 +74,7 @@ def test_everything_is_there_and_can_be_used(tmp_path: Path) -> None:
     assert len(rows) == len(lines) == len(seen)
     for row, line, metrics in zip(rows, lines, seen, strict=True):
         found = metrics.flat()
+        del found["seconds"], row["seconds"]  # by the clock of the folder
         assert float(row["env_steps"]) == line["env_steps"] == metrics.env_steps
         for name, value in found.items():
             assert float(row[name]) == pytest.approx(value, rel=1e-9, nan_ok=True)
@@ -128,45 +151,89 @@ def test_what_was_learned_is_saved_meanwhile(tmp_path: Path) -> None:
     assert looks.kept == [True] * 3
 
 
-class Evaluations(Callback):
-    """Plays evaluations that are as good as a list says."""
+class Judge(Callback):
+    """Tells a folder of evaluations that are as good as a list says, and reads the first weight of what it keeps as the best."""
 
     def __init__(self, folder: RunFolder, returns: list[float]) -> None:
         self.folder, self.returns = folder, returns
-        self.saved: list[bool] = []
+        self.kept: list[float] = []
 
     def reported(self, run: TrainingRun, metrics: Metrics) -> None:
-        if metrics.training.updates > len(self.returns):
-            return
-        value = self.returns[metrics.training.updates - 1]
-        best = self.folder.path / "best.safetensors"
-        best.unlink(missing_ok=True)
-        evaluation = replace(metrics.evaluation, count=1, returns=(value,), lengths=(1,))
-        self.folder.reported(run, replace(metrics, evaluation=evaluation, evaluations=metrics.training.updates))
-        self.saved.append(best.exists())
+        for number, value in enumerate(self.returns, 1):
+            evaluation = replace(metrics.evaluation, count=1, returns=(value,), lengths=(1,))
+            self.folder.reported(run, replace(metrics, evaluation=evaluation, evaluations=number))
+            self.kept.append(Policy.load(self.folder.path / "best.safetensors").flat.get()[0])
 
 
-def test_the_best_is_kept_when_it_is_better(tmp_path: Path) -> None:
+def test_the_best_is_kept_when_it_is_better(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     keeper = RunFolder(tmp_path / "run")
-    judge = Evaluations(keeper, [3.0, 1.0, 5.0, 5.0, 6.0])
-    quiet = RunFolder(tmp_path / "other")
-    run = SMALL.run(stop=Stop(updates=5), callbacks=[quiet, Started(keeper), judge], eval_every=10**6)
-    run.finish()
-    assert judge.saved == [True, False, True, False, True]
-    assert keeper.best == 6.0
+    judge = Judge(keeper, [3.0, 1.0, 5.0, 4.0, 6.0, 7.0])
+
+    def evaluated(run: TrainingRun) -> dict[str, Policy]:
+        """A policy whose weights are its return; the last one was lost with its evaluator."""
+        value = judge.returns[len(judge.kept)]
+        if value == 7.0:
+            raise ShardFailed("dead")
+        policy = run.policy()
+        policy.flat.set(np.full_like(policy.flat.get(), value))
+        return {"default": policy}
+
+    monkeypatch.setattr(TrainingRun, "evaluated_policies", evaluated)
+    SMALL.run(stop=Stop(updates=1), callbacks=[keeper, judge]).finish()
+    assert judge.kept == [3.0, 3.0, 5.0, 5.0, 6.0, 6.0]
+    assert status_of(tmp_path / "run")["best_evaluation"] == 6.0
 
 
-class Started(Callback):
-    """Tells another callback of the beginning and the end only."""
+def test_what_cannot_be_saved_is_said_at_the_beginning(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="A policy of your own kind, Odd, cannot be saved"):
+        train(
+            ReportMetrics(ParallelRollouts(odd_workers()).gather_sync(), odd_workers()), callbacks=[RunFolder(tmp_path / "run")]
+        ).finish()
+    assert not (tmp_path / "run").exists()
 
-    def __init__(self, other: Callback) -> None:
-        self.other = other
 
-    def started(self, run: TrainingRun) -> None:
-        self.other.started(run)
+class Odd(ActorCriticSpec):
+    """A kind of policy that files know nothing of."""
 
-    def ended(self, run: TrainingRun, error: BaseException | None) -> None:
-        self.other.ended(run, error)
+
+def odd_workers() -> Workers[Any, Any]:  # Any: whatever its loss reads
+    return create_rollout_workers(env="CartPole-v1", loss=OddLoss(), num_workers=1)
+
+
+class OddLoss(A3CLoss):
+    def policy(self) -> ActorCriticSpec:
+        return Odd()
+
+
+def test_a_save_that_fails_is_heard_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(policy: Policy, path: Path) -> None:
+        raise OSError("no space left")
+
+    run = SMALL.run(callbacks=[RunFolder(tmp_path / "run", save_every_s=1e9)])
+    next(run)
+    monkeypatch.setattr(Policy, "save", full)
+    with pytest.raises(KeyboardInterrupt) as caught, run:
+        raise KeyboardInterrupt
+    assert caught.value.__notes__ == ["While ending: OSError: no space left"]
+    assert status_of(tmp_path / "run")["status"] == "failed"
+
+
+def test_a_folder_is_for_one_run(tmp_path: Path) -> None:
+    keeper = RunFolder(tmp_path / "run")
+    SMALL.run(stop=Stop(updates=2), callbacks=[keeper]).finish()
+    before = (tmp_path / "run" / "run.json").read_text()
+    with pytest.raises(PlanError, match="already"):
+        SMALL.run(callbacks=[keeper]).finish()
+    assert (tmp_path / "run" / "run.json").read_text() == before
+
+
+def test_a_folder_made_from_python_can_be_run_again(tmp_path: Path) -> None:
+    stop = Stop(mean_return=9.5, env_steps=500, seconds=60)
+    SMALL.run(stop=stop, callbacks=[RunFolder(tmp_path / "run")], eval_every=100, seed=4).finish()
+    choice = chosen([], file=tmp_path / "run" / "config.toml")
+    assert choice.algorithm == SMALL
+    assert choice.run == RunSettings(algo="ppo", seed=4, stop_return=9.5, stop_steps=500, stop_time=60, eval_every=100)
+    assert Policy.load(tmp_path / "run").act([0.0] * 4) in (0, 1)
 
 
 def test_several_policies_have_a_file_each(tmp_path: Path) -> None:
@@ -183,15 +250,6 @@ def test_a_plan_of_ones_own_has_a_folder_too(tmp_path: Path) -> None:
     train(SMALL.plan(), stop=Stop(updates=1), callbacks=[RunFolder(tmp_path / "run")]).finish()
     assert (tmp_path / "run" / "policy.safetensors").exists()
     assert not (tmp_path / "run" / "config.toml").exists(), "there is no configuration"
-
-
-def test_a_run_that_never_began_leaves_nothing_else_behind(tmp_path: Path) -> None:
-    keeper = RunFolder(tmp_path / "run")
-    SMALL.run(stop=Stop(updates=1), callbacks=[keeper]).finish()
-    before = (tmp_path / "run" / "run.json").read_text()
-    with pytest.raises(PlanError, match=r"There is a run in .* already"):
-        SMALL.run(callbacks=[RunFolder(tmp_path / "run")]).finish()
-    assert (tmp_path / "run" / "run.json").read_text() == before
 
 
 def test_a_folder_that_cannot_be_made_is_a_sentence(tmp_path: Path) -> None:

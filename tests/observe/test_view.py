@@ -96,6 +96,14 @@ def test_policies_and_phases_have_returns_of_their_own() -> None:
     assert "2.5" in shown
 
 
+def test_names_are_no_markup() -> None:
+    view = View("x")
+    each = Episodes(1, (1.0,), (1,))
+    view.see(metrics_at(1, episodes=Episodes(1, (1.0,), (1,), policies={"a[red]": each, "b[/x]": each})))
+    assert "return a[red]" in "\n".join(screen(view, 80))
+    assert "return b[/x]" in "\n".join(screen(view, 80))
+
+
 @given(st.integers(10, 200), st.integers(0, 10**9), st.floats(-1e6, 1e6), st.booleans())
 def test_no_line_is_wider_than_the_terminal(width: int, steps: int, value: float, long: bool) -> None:
     view = View("A title that is rather long for a narrow terminal, local, seed 0", Stop(env_steps=10**9, mean_return=1e6))

@@ -13,7 +13,7 @@ from tflow.algos.evaluating import report_of
 from tflow.algos.training import Callback, Stop, TrainingRun, train
 from tflow.combinators import check
 from tflow.combinators.runnable import Plan
-from tflow.errors import PlanError
+from tflow.errors import EnvError, MissingExtra, PlanError, TflowError
 from tflow.rl.exploration import Exploration
 from tflow.rl.losses import Loss
 from tflow.rl.metrics import Metrics
@@ -56,14 +56,19 @@ class Algorithm(ABC):
         """The algorithm as a plan: print it, draw it, run it on any runtime."""
 
     def check(self) -> None:
-        """Raise a sentence if env and algorithm do not fit: a small worker and each network are made for that, and let go of.
-        ``run`` finds out too, when it starts."""
+        """Raise a sentence if env and algorithm do not fit: a worker makes one step in one env for that, and the networks are
+        made. ``run`` finds out too, when it starts."""
         spec = report_of(self.plan()).workers.spec
         try:
-            replace(spec, num_envs=1)(Shard("check", 0, 1, 0, 0)).close()
+            worker = replace(spec, num_envs=1, fragment=1)(Shard("check", 0, 1, 0, 0))
+            worker.sample()
+            worker.close()
             _ = [spec.network_of(policy) for policy in spec.losses]
-        except PlanError as error:
-            raise PlanError(f"{type(self).__name__} on {spec.env.name}: {error}") from error
+        except (EnvError, MissingExtra):
+            raise
+        except Exception as error:
+            said = error if isinstance(error, TflowError) else f"{type(error).__name__}: {error}"
+            raise PlanError(f"{type(self).__name__} on {spec.env.name}: {said}") from error
 
     def run(
         self,

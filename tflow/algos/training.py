@@ -17,7 +17,9 @@ from tflow.rl.metrics import Metrics
 
 if TYPE_CHECKING:
     from tflow.algos.algorithm import Algorithm
+    from tflow.rl.arrays import Array
     from tflow.rl.policy import Policy
+    from tflow.rl.worker import RolloutWorker
     from tflow.rl.workers import AnyWorkers
     from tflow.runtime.base import Runtime
     from tflow.runtime.executor import Run
@@ -43,7 +45,7 @@ class Stop:
             if getattr(self, name) is not None:
                 check.whole("Stop", name, getattr(self, name), least=1)
         wanted: object = self.mean_return
-        if wanted is not None and (isinstance(wanted, bool) or not isinstance(wanted, (int, float))):
+        if wanted is not None and (isinstance(wanted, bool) or not isinstance(wanted, (int, float)) or wanted != wanted):
             raise PlanError(f"Stop: mean_return must be a number, got {wanted!r}.")
         check.whole("Stop", "episodes", self.episodes, least=1, most=WINDOW)
         if self.seconds is not None:
@@ -59,7 +61,7 @@ class Stop:
             return f"a mean return of {self.mean_return:g} over {self.episodes} episodes"
         for wanted, counted, what in self.counts(metrics):
             if counted >= wanted:
-                return f"{wanted:,g} {what}"
+                return f"{wanted:,} {what}"
         return ""
 
     def counts(self, metrics: Metrics) -> list[tuple[float, float, str]]:
@@ -106,7 +108,10 @@ class TrainingRun:
         callbacks: Sequence[Callback] = (),
         algorithm: Algorithm | None = None,
         seed: int = 0,
+        eval_every: int | None = None,
+        eval_episodes: int = 10,
     ) -> None:
+        self._started = False
         self.run = run
         """The run itself: its ``stats()`` and ``ledger``, and ``ask`` for what actors know."""
         self.workers: AnyWorkers = report_of(run.plan).workers
@@ -115,13 +120,14 @@ class TrainingRun:
         """The configuration that the plan was made from; None for a plan of one's own."""
         self.stop = stop
         self.seed = seed
+        self.eval_every = eval_every
+        self.eval_episodes = eval_episodes
         self.metrics: Metrics | None = None
         """The latest."""
         self.outcome = ""
         """Why it is over, in words; empty while it is not."""
         self._callbacks = tuple(callbacks)
         self._begun: list[Callback] = []
-        self._started = False
 
     def __iter__(self) -> Iterator[Metrics]:
         return self
@@ -131,19 +137,18 @@ class TrainingRun:
             raise StopIteration
         try:
             self._start()
-            self.metrics = next(self.run)
-            for each in self._callbacks:
-                each.reported(self, self.metrics)
-            reached = self._reached(self.metrics)
-        except StopIteration:
-            self._end("the plan ended", None)
-            raise
+            found = next(self.run, None)
+            reached = "the plan ended" if found is None else self._seen(found)
         except BaseException as error:  # of callbacks and of a stop function of the user's, too
             self._end(_failure(error), error)
+            if isinstance(error, StopIteration):  # a loop over this run would take it for the end
+                raise RuntimeError("A callback or stop= raised StopIteration.") from error
             raise
         if reached:
             self._end(reached, None)
-        return self.metrics
+        if found is None:
+            raise StopIteration
+        return found
 
     def finish(self) -> Metrics:
         """Train until it is over; the last metrics."""
@@ -163,12 +168,16 @@ class TrainingRun:
         return {name: self.policy(name) for name in self.workers.learners}
 
     def evaluated_policies(self) -> dict[str, Policy]:
-        """As ``policies``, with the weights that were evaluated last: training may have gone on since."""
-        found = self.policies()
-        (evaluators,) = evaluators_in(self.run.plan)
-        for name, weights in self.run.ask(evaluators, lambda worker: worker.evaluated)[0].items():
-            found[name].flat.set(weights)
-        return found
+        """As ``policies``, with the weights that were evaluated last: training may have gone on since. None are given if whoever
+        evaluated them is no longer there, or nobody has."""
+        for evaluators in evaluators_in(self.run.plan):
+            for weights in self.run.ask(evaluators, _evaluated):
+                if weights:
+                    found = self.policies()
+                    for name, policy in found.items():
+                        policy.flat.set(weights[name])
+                    return found
+        return {}
 
     def close(self) -> None:
         """Let go of everything but what was learned."""
@@ -181,7 +190,11 @@ class TrainingRun:
                 self._begun.append(each)
                 each.started(self)
 
-    def _reached(self, metrics: Metrics) -> str:
+    def _seen(self, metrics: Metrics) -> str:
+        """Tell everybody. Returns what is reached, if anything is."""
+        self.metrics = metrics
+        for each in self._callbacks:
+            each.reported(self, metrics)
         if isinstance(self.stop, Stop):
             return self.stop.reached(metrics)
         return "what stop= asked for" if self.stop is not None and self.stop(metrics) else ""
@@ -204,11 +217,19 @@ class TrainingRun:
         if error is None and first is not None:
             raise first
 
+    def __del__(self) -> None:
+        if self._started:
+            self.close()
+
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._end("it was let go of" if error is None else _failure(error), error)
+
+
+def _evaluated(worker: RolloutWorker) -> dict[str, Array]:
+    return worker.evaluated
 
 
 def _failure(error: BaseException) -> str:
@@ -231,10 +252,20 @@ def train(
     check.instance("train", "plan", plan, Plan, "a plan, such as ReportMetrics(...) or PPO().plan()")
     if stop is not None and not callable(stop):
         raise PlanError(f"train: stop must be a Stop such as Stop(env_steps=100_000), or a function of metrics; got {stop!r}.")
+    if isinstance(callbacks, Callback):
+        raise PlanError("train: callbacks must be a list of callbacks; put this one into [ ].")
     for each in callbacks:
         check.instance(
             "train", "each of callbacks", each, Callback, "a Callback such as ShowProgress() or RunFolder('runs/mine')"
         )
     whole = plan if eval_every is None else evaluated(plan, every=eval_every, episodes=eval_episodes)
     run = whole.run(runtime=runtime, seed=seed)
-    return TrainingRun(run, stop=stop, callbacks=callbacks, algorithm=algorithm, seed=seed)
+    return TrainingRun(
+        run,
+        stop=stop,
+        callbacks=callbacks,
+        algorithm=algorithm,
+        seed=seed,
+        eval_every=eval_every,
+        eval_episodes=eval_episodes,
+    )

@@ -8,10 +8,11 @@ import sys
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from tflow.combinators.labels import label_of
+from tflow.observe.console import Output
 
 
 def algos(
@@ -21,7 +22,7 @@ def algos(
     from tflow.algos.names import ALGORITHMS
     from tflow.commands.choice import algorithm_named
 
-    console = Console(highlight=False)
+    console = Output(highlight=False)
     table = Table(box=None, pad_edge=False, header_style="dim")
     if algo is None:
         for title in ("name", "in Python", "what it is", "paper"):
@@ -36,23 +37,24 @@ def algos(
         console.print(" ".join(paragraph.replace("``", "").split()) + "\n", markup=False)
     for title in ("flag", "default", "meaning"):
         table.add_column(title, no_wrap=title == "flag", max_width=20 if title == "default" else None)
-    for flag, default, meaning in flags_of(kind):
-        table.add_row(flag, default, meaning)
+    for row in flags_of(kind):
+        table.add_row(*map(Text, row))
     console.print(table)
 
 
-def flags_of(kind: type, prefix: str = "") -> list[tuple[str, str, str]]:
-    """A row per field: flag, default, meaning. Those of configurations inside come with a dot."""
+def flags_of(kind: type, prefix: str = "", base: object = None) -> list[tuple[str, str, str]]:
+    """A row per field: flag, default, meaning. Those of configurations inside come with a dot; ``base`` has their defaults."""
     from tflow.algos.algorithm import Algorithm
     from tflow.algos.fields import fields_of
 
     rows: list[tuple[str, str, str]] = []
     shared = {each.name for each in dataclasses.fields(Algorithm)} if prefix else set()
     for each in fields_of(kind):
-        if isinstance(each.default, Algorithm):
-            rows += flags_of(type(each.default), f"{each.name}.")
+        default = getattr(base, each.name, each.default)
+        if isinstance(default, Algorithm):
+            rows += flags_of(type(default), f"{each.name}.", default)
         elif each.name not in shared:
-            usual = label_of(each.default) if callable(each.default) else str(each.default)
+            usual = "" if default is dataclasses.MISSING else label_of(default) if callable(default) else str(default)
             rows.append((f"--{prefix}{each.name.replace('_', '-')}", usual, each.plain))
     return rows
 

@@ -16,13 +16,13 @@ from tflow.combinators.runnable import Plan
 from tflow.errors import PlanError
 from tflow.rl.metrics import Metrics
 from tflow.sentences import did_you_mean
-from tflow.settings.fields import configured
+from tflow.settings.fields import affirmed, configured
 from tflow.settings.files import read_file
 from tflow.settings.flags import from_flags, merged
 from tflow.settings.run import RunSettings
 
 RUN_FIELDS = tuple(each.name for each in dataclasses.fields(RunSettings))
-OPTIONS = (*RUN_FIELDS, "workers", "seeds", "out", "config", "plain", "debug")
+OPTIONS = (*RUN_FIELDS, "workers")
 """What else could be meant by a flag."""
 
 
@@ -42,7 +42,10 @@ def chosen(words: Sequence[str], options: Mapping[str, object | None] | None = N
     """Put together a file, the options that were given and, from words, the name of an algorithm and flags for its fields; what
     is typed counts more than what is in the file."""
     fields, table = ({}, {}) if file is None else read_file(file)
+    table = {**{name: fields.pop(name) for name in RUN_FIELDS if name in fields}, **table}
     names, by_flag = from_flags(words)
+    if "workers" in by_flag:
+        by_flag["num_workers"] = by_flag.pop("workers")
     if names[1:]:
         raise PlanError(f"{names[1]!r} is one word too many. Settings are written --name value.")
     asked = {name: value for name, value in (options or {}).items() if value is not None}
@@ -55,9 +58,7 @@ def chosen(words: Sequence[str], options: Mapping[str, object | None] | None = N
         raise PlanError(f"Which algorithm?{where} Say one of {', '.join(ALGORITHMS)}: tflow train ppo --env CartPole-v1.")
     kind = algorithm_named(settings.algo)
     listing = f" tflow algos {settings.algo} lists them."
-    algorithm = configured(kind, merged(fields, by_flag), others=OPTIONS, listing=listing)
-    own = None if kind in ALGORITHMS.values() else loading.place_of(kind)
-    return Choice(algorithm, settings if own is None else dataclasses.replace(settings, algo=own))
+    return Choice(configured(kind, merged(fields, affirmed(kind, by_flag)), others=OPTIONS, listing=listing), settings)
 
 
 def algorithm_named(name: str) -> type[Algorithm]:

@@ -13,9 +13,13 @@ from tflow.errors import PlanError
 
 if TYPE_CHECKING:
     from tflow.rl.episodes import Episodes
+    from tflow.rl.worker import SingleWorker
     from tflow.rl.workers import WorkerSpec
 
 MOST_ENVS = 16
+MOST_TASKS = 10_000
+TASKS_WITHOUT = 10
+"""So many tasks without the end of an episode are enough to know that there will be none."""
 
 
 def evaluate(
@@ -26,18 +30,20 @@ def evaluate(
     debug: Annotated[bool, typer.Option("--debug", help="Show where an error came from.")] = False,
 ) -> None:
     """Play whole episodes with the policy of a run, without exploring."""
-    from rich.console import Console
     from rich.table import Table
+
+    from tflow.observe.console import Output
 
     table = Table(box=None, pad_edge=False, header_style="dim")
     found = played(run, episodes=episodes, best=best, seed=seed)
     for title in (*([""] if len(found) > 1 else []), "episodes", "mean return", "std", "min", "max", "mean length"):
         table.add_column(title, justify="right")
     for name, each in found.items():
-        numbers = (each.mean_return, statistics.pstdev(each.returns), min(each.returns), max(each.returns), each.mean_length)
+        values, mean = each.returns, each.mean_return
+        numbers = (mean, statistics.pstdev(values), min(values), max(values), each.mean_length) if values else ()
         row = (name, str(each.count), *(f"{number:.1f}" for number in numbers))
         table.add_row(*(row if len(found) > 1 else row[1:]))
-    Console(highlight=False).print(table)
+    Output(highlight=False, markup=False).print(table)
 
 
 def played(folder: Path, *, episodes: int, best: bool = False, seed: int = 0) -> dict[str, Episodes]:
@@ -54,15 +60,14 @@ def played(folder: Path, *, episodes: int, best: bool = False, seed: int = 0) ->
     files = {name: folder / file_of(BEST if best else LATEST, name) for name in spec.losses}
     for file in files.values():
         if not file.is_file():
-            why = "there were no evaluations (--eval-every)" if best else "it ended before anything was learned"
+            why = "no evaluation was made before it ended (--eval-every)" if best else "it ended before anything was learned"
             raise PlanError(f"{str(folder)!r} has no {file.name}: {why}.")
     return episodes_of(spec, files, episodes=episodes, seed=seed)
 
 
 def episodes_of(spec: WorkerSpec, files: dict[str, Path], *, episodes: int, seed: int) -> dict[str, Episodes]:
     """One worker plays, with weights from files."""
-    from tflow.rl.episodes import NONE, Episodes
-    from tflow.rl.meta import AdaptToTask
+    from tflow.observe.folder import CONFIG
     from tflow.rl.policy import Policy
     from tflow.rl.worker import SingleWorker, Weights
     from tflow.types import Shard
@@ -73,16 +78,34 @@ def episodes_of(spec: WorkerSpec, files: dict[str, Path], *, episodes: int, seed
     try:
         for name, file in files.items():
             policy = Policy.load(file, model=spec.model_of(name))
+            if policy.flat.get().shape != worker.policies[name].flat.get().shape:
+                raise PlanError(f"{str(file)!r} does not fit the env and the model of its {CONFIG}: {policy}.")
             worker.set_weights(Weights(name, policy.flat.get(), 0))
-        if not adapts:
-            found = worker.evaluate()
-            return dict(found.policies) or {"": found}
-        assert isinstance(worker, SingleWorker)
-        total = NONE
-        while total.count < episodes:  # each task is played before and after adapting to it
-            summary = AdaptToTask().apply(worker, worker.sample()).summary
-            assert isinstance(summary, Episodes)
-            total = total.merged(summary)
-        return dict(total.phases)
+        if isinstance(worker, SingleWorker) and adapts:
+            return before_and_after(worker, episodes)
+        found = worker.evaluate()
+        return dict(found.policies) or {"": found}
     finally:
         worker.close()
+
+
+def before_and_after(worker: SingleWorker, episodes: int) -> dict[str, Episodes]:
+    """Episodes on tasks that are drawn anew, before and after adapting to each."""
+    from tflow.rl.episodes import Episodes
+    from tflow.rl.meta import AdaptToTask
+
+    found: dict[str, list[tuple[float, int]]] = {"before": [], "after": []}
+    for task in range(MOST_TASKS):
+        summary = AdaptToTask().apply(worker, worker.sample()).summary
+        assert isinstance(summary, Episodes)
+        for phase, each in summary.phases.items():
+            found[phase] += zip(each.returns, each.lengths, strict=True)
+        if min(map(len, found.values())) >= episodes:
+            break
+        if task == TASKS_WITHOUT and not any(found.values()):
+            raise PlanError(f"No episode has ended on {task + 1} tasks: make fragment= at least as long as an episode.")
+    cut = {phase: each[:episodes] for phase, each in found.items()}
+    return {
+        phase: Episodes(len(each), tuple(value for value, _ in each), tuple(length for _, length in each))
+        for phase, each in cut.items()
+    }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 import os
 import re
 import shutil
@@ -13,12 +14,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
-from rich.console import Console
 from rich.table import Table
 
 from tflow.algos.training import TrainingRun
 from tflow.commands.choice import Choice
+from tflow.errors import PlanError, TflowError
+from tflow.observe.console import Output
 from tflow.observe.folder import BEST, LATEST, RunFolder, file_of, fresh_folder
 from tflow.observe.progress import ShowProgress
 from tflow.observe.view import clock
@@ -30,65 +33,76 @@ INTERRUPTED = 130
 """The exit code of programs that Ctrl-C has ended."""
 
 
-def end_like_ctrl_c(number: int, frame: object) -> None:
-    """To be told to end is to be interrupted: what was learned is kept."""
-    raise KeyboardInterrupt
+class Trained(NamedTuple):
+    """A run that is over, and the seconds that it took."""
+
+    run: TrainingRun
+    seconds: float
+
+    @property
+    def interrupted(self) -> bool:
+        return self.run.outcome == "interrupted"
 
 
 def single(choice: Choice, out: Path | None, *, plain: bool) -> None:
     """One run in a folder of its own."""
-    folder = place_for(choice, out)
-    console = Console(highlight=False, soft_wrap=True)
-    run, _ = trained(choice, folder, plain=plain)
-    console.print()
-    console.print(ending(run))
-    for line in next_steps(run, folder):
-        console.print(line, markup=False)
-    if run.outcome == "interrupted":
+    with place_for(choice, out) as folder:
+        found = trained(choice, folder, plain=plain)
+    console = Output(highlight=False, markup=False, soft_wrap=True)
+    console.print(f"\n{ending(found.run)}")
+    for line in next_steps(found.run, folder):
+        console.print(line)
+    if found.interrupted:
         raise SystemExit(INTERRUPTED)
 
 
 def several(choice: Choice, seeds: Sequence[int], out: Path | None, *, plain: bool) -> None:
-    """A run per seed, and how far they are apart."""
-    folder = place_for(choice, out)
-    console = Console(highlight=False, soft_wrap=True)
+    """A run per seed, and how far they are apart: of those that have finished, whatever happens to another."""
+    console = Output(highlight=False, markup=False, soft_wrap=True)
     rows: list[dict[str, float]] = []
-    for seed in seeds:
-        run, seconds = trained(Choice(choice.algorithm, replace(choice.run, seed=seed)), folder / f"seed-{seed}", plain=plain)
-        if run.outcome == "interrupted":
-            break
-        assert run.metrics is not None
-        rows.append({"seed": seed, **scores(run.metrics), "seconds": round(seconds, 1)})
-        with (folder / "seeds.csv").open("w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, list(rows[0]))
-            writer.writeheader()
-            writer.writerows(rows)
-    console.print()
-    console.print(spread(rows))
-    console.print(f"\nEach run, and seeds.csv with this table: {folder}", markup=False)
+    with place_for(choice, out) as folder:
+        try:
+            for seed in seeds:
+                each = trained(Choice(choice.algorithm, replace(choice.run, seed=seed)), folder / f"seed-{seed}", plain=plain)
+                if each.interrupted:
+                    break
+                rows.append({"seed": seed, **scores(each.run), "seconds": round(each.seconds, 1)})
+                write_table(folder / "seeds.csv", rows)
+        finally:
+            if rows:
+                console.print()
+                console.print(spread(rows))
+                console.print(f"\nEach run, and seeds.csv with this table: {folder}")
+            if len(rows) < len(seeds):
+                console.print(f"{len(rows)} of {len(seeds)} seeds have finished.")
     if len(rows) < len(seeds):
-        console.print(f"Interrupted: {len(rows)} of {len(seeds)} seeds have finished.")
         raise SystemExit(INTERRUPTED)
 
 
-def place_for(choice: Choice, out: Path | None) -> Path:
-    """The folder of a run. Nothing is left behind by a run that cannot work."""
+@contextmanager
+def place_for(choice: Choice, out: Path | None) -> Iterator[Path]:
+    """The folder of a run. Runs that cannot work, or cannot begin, leave none behind."""
     choice.algorithm.check()
     choice.plan()
-    return fresh_folder(RUNS, name_of(choice)) if out is None else out
+    if out is not None and (out / "seeds.csv").exists():
+        raise PlanError(f"There are runs in {str(out)!r} already. Choose another folder, or remove that one.")
+    folder = fresh_folder(RUNS, name_of(choice)) if out is None else out
+    try:
+        yield folder
+    finally:
+        if out is None:
+            with suppress(OSError):  # there is something in it, as there should be
+                folder.rmdir()
 
 
-def trained(choice: Choice, folder: Path, *, plain: bool) -> tuple[TrainingRun, float]:
-    """Train until it is over, or until Ctrl-C; the seconds that it took."""
+def trained(choice: Choice, folder: Path, *, plain: bool) -> Trained:
+    """Train until it is over, or until Ctrl-C."""
     algorithm, settings = choice
-    env = EnvSpec.of(algorithm.env)
-    signal.signal(signal.SIGTERM, end_like_ctrl_c)
-    keeper = RunFolder(folder, settings=settings)
-    shown = ShowProgress(live=False if plain else None)
-    with removed_if_empty(folder), settings.open() as session:
+    keeper = RunFolder(folder)
+    with settings.open() as session, ended_like_ctrl_c():
         run = algorithm.run(
-            stop=settings.stop(env),
-            callbacks=(keeper, shown),
+            stop=settings.stop(EnvSpec.of(algorithm.env)),
+            callbacks=(keeper, ShowProgress(live=False if plain else None)),
             eval_every=settings.eval_every,
             eval_episodes=settings.eval_episodes,
             runtime=session,
@@ -97,21 +111,32 @@ def trained(choice: Choice, folder: Path, *, plain: bool) -> tuple[TrainingRun, 
         try:
             with run:
                 run.finish()
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as error:
             if run.metrics is None:  # nothing was learned that one could keep
                 raise
-    return run, keeper.seconds
+            if notes := getattr(error, "__notes__", ()):
+                raise TflowError(f"Interrupted, and not everything could be kept. {' '.join(notes)}") from error
+        except PlanError:  # it never began
+            raise
+        except TflowError as error:
+            steps = 0 if run.metrics is None else run.metrics.env_steps
+            raise TflowError(f"Training failed after {steps:,} env steps: {error} What there is is in {folder}.") from error
+    return Trained(run, keeper.seconds)
 
 
 @contextmanager
-def removed_if_empty(folder: Path) -> Iterator[None]:
-    """A run that could not begin, because there is no such cluster, say, leaves no folder behind."""
+def ended_like_ctrl_c() -> Iterator[None]:
+    """To be told to end, or to lose one's terminal, is to be interrupted: what was learned is kept."""
+    names = [name for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    before = {getattr(signal, name): signal.getsignal(getattr(signal, name)) for name in names}
+    for number, handler in before.items():
+        if handler is not signal.SIG_IGN:  # nohup
+            signal.signal(number, signal.default_int_handler)
     try:
         yield
-    except BaseException:
-        with suppress(OSError):  # there is something in it
-            folder.rmdir()
-        raise
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def name_of(choice: Choice) -> str:
@@ -123,30 +148,28 @@ def name_of(choice: Choice) -> str:
 def ending(run: TrainingRun) -> str:
     """How it ended, in a sentence."""
     assert run.metrics is not None
-    metrics = run.metrics
-    spent = f"after {metrics.env_steps:,} env steps and {metrics.training.updates:,} updates"
-    told = " and ".join(f"{value:.1f}{f' ({name})' if name else ''}" for name, value in returns(metrics).items())
-    how = "Interrupted" if run.outcome == "interrupted" else f"Reached {run.outcome}"
-    return f"{how}: mean return {told} {spent}."
+    spent = f"after {run.metrics.env_steps:,} env steps and {run.metrics.training.updates:,} updates"
+    known = {name: value for name, value in returns(run.metrics).items() if math.isfinite(value)}
+    told = " and ".join(f"{value:.1f}{f' ({name})' if name else ''}" for name, value in known.items())
+    how = {"interrupted": "Interrupted", "the plan ended": "The plan ended"}.get(run.outcome, f"Reached {run.outcome}")
+    return f"{how}: {f'mean return {told}' if told else 'no episode has ended'} {spent}."
 
 
 def next_steps(run: TrainingRun, folder: Path) -> list[str]:
     """Where everything is, and what to try."""
-    (first, *_) = run.workers.learners
-    best = folder / file_of(BEST, first)
-    lines = [f"Run folder: {folder}", f"  policy    {folder / file_of(LATEST, first)}"]
-    lines += [f"  best      {best}"] if best.exists() else []
-    lines += [f"  metrics   {folder / 'metrics.csv'}", f"  plan      {folder / 'plan.svg'}", "Try next:"]
-    lines += [f"  {tool('tflow')} eval {folder}"]
+    files = [(kind, file_of(kind, name)) for kind in (LATEST, BEST) for name in run.workers.learners]
+    files += [("metrics", "metrics.csv"), ("plan", "plan.svg")]
+    lines = [f"Run folder: {folder}", *(f"  {what:8}  {folder / name}" for what, name in files if (folder / name).exists())]
+    lines += ["Try next:", f"  {tool('tflow')} eval {folder}"]
     if (folder / "tensorboard").exists():
         lines += [f"  {tool('tensorboard')} --logdir {folder}"]
     return [*lines, f"  {tool('tflow')} train --config {folder / 'config.toml'} --seed {run.seed + 1}"]
 
 
 def tool(name: str) -> str:
-    """How a program is called from here: by its name if the shell finds it, else where this one was found."""
-    beside = Path(sys.argv[0]).parent / name
-    return name if shutil.which(name) or not beside.exists() else os.path.relpath(beside)
+    """How a program is called from here: by its name if the shell finds it or it is far away, else where this one was found."""
+    beside = os.path.relpath(Path(sys.argv[0]).parent / name)
+    return name if shutil.which(name) or beside.startswith("..") or not Path(beside).exists() else beside
 
 
 def returns(metrics: Metrics) -> dict[str, float]:
@@ -155,29 +178,43 @@ def returns(metrics: Metrics) -> dict[str, float]:
     return {name: each.mean_return for name, each in several.items()} or {"": metrics.mean_return}
 
 
-def scores(metrics: Metrics) -> dict[str, float]:
+def scores(run: TrainingRun) -> dict[str, float]:
     """What runs are compared by."""
-    named = {f"return {name}".strip(): value for name, value in returns(metrics).items()}
-    evaluated = {"evaluation": metrics.evaluation.mean_return} if metrics.evaluations else {}
-    return {**named, **evaluated, "env steps": metrics.env_steps}
+    assert run.metrics is not None
+    named = {f"return {name}".strip(): value for name, value in returns(run.metrics).items()}
+    evaluated = {} if run.eval_every is None else {"evaluation": run.metrics.evaluation.mean_return}
+    return {**named, **evaluated, "env steps": run.metrics.env_steps}
+
+
+def write_table(path: Path, rows: Sequence[dict[str, float]]) -> None:
+    """Numbers as a file."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(dict.fromkeys(name for row in rows for name in row)), restval="")
+        writer.writeheader()
+        writer.writerows(rows)
 
 
 def spread(rows: Sequence[dict[str, float]]) -> Table:
     """A row per seed, then mean and standard deviation."""
     table = Table(box=None, pad_edge=False, header_style="dim")
-    for name in rows[0] if rows else ("seed",):
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    for name in names:
         table.add_column(name, justify="right")
     for row in rows:
-        table.add_row(*(shown(name, value) for name, value in row.items()))
+        table.add_row(*(shown(name, row.get(name, math.nan)) for name in names))
     if len(rows) > 1:
         table.add_section()
         for what, combine in (("mean", statistics.fmean), ("std", statistics.stdev)):
-            table.add_row(what, *(shown(name, combine([row[name] for row in rows])) for name in rows[0] if name != "seed"))
+            columns = ([row[name] for row in rows if math.isfinite(row.get(name, math.nan))] for name in names[1:])
+            found = (combine(values) if len(values) > 1 else math.nan for values in columns)
+            table.add_row(what, *(shown(name, value) for name, value in zip(names[1:], found, strict=True)))
     return table
 
 
 def shown(name: str, value: float) -> str:
     """A number of the table."""
+    if not math.isfinite(value):
+        return "-"
     if name == "seconds":
         return clock(value)
     return f"{value:,.0f}" if name in ("seed", "env steps") else f"{value:.1f}"

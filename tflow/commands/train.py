@@ -41,7 +41,7 @@ def train(
         str | None, typer.Option(metavar="N", help="Evaluate beside training, once per so many env steps.")
     ] = None,
     eval_episodes: Annotated[str | None, typer.Option(metavar="N", help="Episodes per evaluation. Default: 10.")] = None,
-    out: Annotated[Path | None, typer.Option(metavar="DIR", help="The run folder. Default: a new one in runs/.")] = None,
+    out: Annotated[str | None, typer.Option(metavar="DIR", help="The run folder. Default: a new one in runs/.")] = None,
     plain: Annotated[bool, typer.Option("--plain", help="Lines instead of the live view.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show where an error came from.")] = False,
     wants_help: Annotated[
@@ -63,6 +63,9 @@ def train(
     from tflow.commands.choice import chosen
     from tflow.commands.runs import several, single
 
+    if out == "":
+        raise PlanError("--out is empty. Name a folder, or leave it out for a new one in runs/.")
+    folder = None if out is None else Path(out)
     if seed is not None and seeds is not None:
         raise PlanError("Give --seed for one run or --seeds for several, not both.")
     options: dict[str, object | None] = {
@@ -76,13 +79,13 @@ def train(
         "eval_episodes": eval_episodes,
     }
     words = [*([] if algo is None else [algo]), *context.args]  # a flag of the algorithm may stand before its name
-    for name, value in (("--env", env), ("--num-workers", workers)):
+    for name, value in (("--env", env), ("--workers", workers)):
         words += [] if value is None else [f"{name}={value}"]
     choice = chosen(words, options, config)
     if seeds is None:
-        single(choice, out, plain=plain)
+        single(choice, folder, plain=plain)
     else:
-        several(choice, seeds_in(seeds), out, plain=plain)
+        several(choice, seeds_in(seeds), folder, plain=plain)
 
 
 def seeds_in(text: str) -> list[int]:

@@ -54,10 +54,8 @@ def graph(
     Nothing of a file is executed, unless --built says so. Of an algorithm or a run it is the plan that tflow train runs.
     """
     chosen = form or (SUFFIXES.get(output.suffix.lower(), "text") if output is not None else "text")
-    if is_algorithm(target):
+    if is_algorithm(target) or context.args:  # only algorithms have settings
         drawn = algorithm_drawing(target, context.args, chosen, direction)
-    elif context.args:
-        raise PlanError(f"{context.args[0]!r} is one word too many. Only the plans of algorithms have settings: tflow graph ppo.")
     else:
         drawn = built_drawing(target, chosen, direction) if built else source_drawing(target, chosen, direction, expand)
     if output is None:
@@ -121,7 +119,7 @@ def rendered(drawing: Graph, form: Format, direction: Direction | None) -> str:
 
 def is_algorithm(target: str) -> bool:
     """True if it is no file: a run folder, or a word that an algorithm might be called by."""
-    return (Path(target) / "config.toml").is_file() or (target.isidentifier() and not Path(target).exists())
+    return (Path(target) / "config.toml").is_file() or (target.replace("-", "_").isidentifier() and not Path(target).exists())
 
 
 def parted(target: str) -> tuple[Path, str | None]:

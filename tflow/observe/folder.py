@@ -13,11 +13,14 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import platform
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,16 +29,19 @@ from tflow.algos.training import Callback, TrainingRun
 from tflow.combinators import check
 from tflow.drawing.built import of_plan
 from tflow.drawing.svg import svg
-from tflow.errors import PlanError
+from tflow.errors import PlanError, ShardFailed
 from tflow.observe.loggers import Logger, finite, loggers_in
 from tflow.rl.metrics import Metrics
 from tflow.settings.files import written
+from tflow.settings.run import RunSettings
 
 if TYPE_CHECKING:
     from tflow.rl.policy import Policy
 
 CONFIG, STATUS = "config.toml", "run.json"
 LATEST, BEST = "policy", "best"
+WRITTEN = (CONFIG, STATUS, "plan.txt", "plan.svg", "metrics.csv", "metrics.jsonl")
+"""What must not be there before: nothing is written over."""
 
 
 class RunFolder(Callback):
@@ -48,16 +54,14 @@ class RunFolder(Callback):
         *,
         save_every_s: float = 60.0,
         log_every_s: float = 1.0,
-        settings: object = None,
     ) -> None:
         self.path = Path(path)
         self.save_every_s = check.positive("RunFolder", "save_every_s", save_every_s)
         self.log_every_s = check.at_least_zero("RunFolder", "log_every_s", log_every_s)
-        self.settings = settings
-        """What else was asked for, for the table [run] of the configuration."""
         self.best = float("-inf")
         self.seconds = 0.0
         """How long it took; known at the end."""
+        self._open = False
         self._loggers: list[Logger] = []
         self._evaluations = 0
         self._logged: Metrics | None = None
@@ -65,31 +69,40 @@ class RunFolder(Callback):
         self._began = ""
 
     def started(self, run: TrainingRun) -> None:
-        if (self.path / STATUS).exists():
+        from tflow.rl.saving import kind_of
+
+        for loss in run.workers.spec.losses.values():
+            kind_of(loss.policy())  # better now than after an hour
+        if any((self.path / name).exists() for name in WRITTEN):
             raise PlanError(f"There is a run in {str(self.path)!r} already. Choose another folder, or remove that one.")
         try:
             self.path.mkdir(parents=True, exist_ok=True)
+            self._begin(run)
         except OSError as error:
             raise PlanError(f"Cannot make the run folder {str(self.path)!r}: {error.strerror}.") from None
+
+    def _begin(self, run: TrainingRun) -> None:
+        """Write down what is known before anything is sampled."""
         self._began = datetime.now(UTC).isoformat(timespec="seconds")
-        self._status(run, "running")
         if run.algorithm is not None:
-            (self.path / CONFIG).write_text(written(run.algorithm, self.settings), encoding="utf-8")
+            (self.path / CONFIG).write_text(written(run.algorithm, RunSettings.of(run)), encoding="utf-8")
         plan = run.run.plan
         title = "" if run.algorithm is None else f"{type(run.algorithm).__name__} on {run.workers.spec.env.name}"
         (self.path / "plan.txt").write_text(f"{plan}\n", encoding="utf-8")
         (self.path / "plan.svg").write_text(svg(of_plan(plan, title)), encoding="utf-8")
         self._loggers = loggers_in(self.path)
+        self._evaluations, self.best, self._log_at = 0, float("-inf"), 0.0
         self._started_at = time.monotonic()
-        self._save_at = self._started_at + self.save_every_s
+        self._save_at = 0.0  # the first comes soon
+        self._status(run, "running")
+        self._open = True
 
     def reported(self, run: TrainingRun, metrics: Metrics) -> None:
         now = time.monotonic()
         if metrics.evaluations > self._evaluations:
             self._evaluations = metrics.evaluations
             if metrics.evaluation.mean_return > self.best:
-                self.best = metrics.evaluation.mean_return
-                self._save(BEST, run.evaluated_policies())
+                self._save_best(run, metrics.evaluation.mean_return)
             self._log_at = now
         if now >= self._log_at:
             self._log(metrics)
@@ -100,25 +113,38 @@ class RunFolder(Callback):
             self._save_at = now + self.save_every_s
 
     def ended(self, run: TrainingRun, error: BaseException | None) -> None:
-        if not self._loggers:
+        if not self._open:
             return  # it never began
+        self._open = False
         self.seconds = time.monotonic() - self._started_at
+        stands = "finished" if error is None else "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
         try:
             if run.metrics is not None:
                 self._log(run.metrics)
                 self._save(LATEST, run.policies())
-            stands = "finished" if error is None else "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
-            self._status(run, stands)
+        except BaseException:
+            stands = "failed"
+            raise
         finally:
             for each in self._loggers:
                 each.close()
+            self._status(run, stands)
 
     def _log(self, metrics: Metrics) -> None:
         if metrics is not self._logged:
             self._logged = metrics
-            row = metrics.flat()
+            row = metrics.flat() | {"seconds": round(time.monotonic() - self._started_at, 3)}
             for each in self._loggers:
                 each.write(row)
+
+    def _save_best(self, run: TrainingRun, mean_return: float) -> None:
+        try:
+            policies = run.evaluated_policies()
+        except ShardFailed:
+            policies = {}
+        if policies:  # else whoever evaluated them has died since: the best is what it was
+            self.best = mean_return
+            self._save(BEST, policies)
 
     def _save(self, kind: str, policies: Mapping[str, Policy]) -> None:
         for name, policy in policies.items():
@@ -136,7 +162,7 @@ class RunFolder(Callback):
             "versions": {"tflow": tflow.__version__, "python": platform.python_version()},
             "seconds": round(self.seconds, 3) or None,
             "metrics": {} if metrics is None else finite(metrics.flat()),
-            "best_evaluation": self.best if self._evaluations else None,
+            "best_evaluation": self.best if math.isfinite(self.best) else None,
         }
         aside = self.path / f".{STATUS}"
         aside.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
@@ -150,13 +176,12 @@ def file_of(kind: str, policy: str) -> str:
 
 def fresh_folder(parent: Path, name: str) -> Path:
     """A new folder: ``name-1``, or the next number that is free."""
-    parent.mkdir(parents=True, exist_ok=True)
-    number = 1
-    while True:
-        found = parent / f"{name}-{number}"
-        try:
-            found.mkdir()
-        except FileExistsError:
-            number += 1
-        else:
-            return found
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        for number in count(1):
+            with suppress(FileExistsError):
+                (parent / f"{name}-{number}").mkdir()
+                return parent / f"{name}-{number}"
+    except OSError as error:
+        raise PlanError(f"Cannot make a run folder in {str(parent)!r}: {error.strerror}.") from None
+    raise AssertionError("numbers do not end")

@@ -7,10 +7,10 @@ import time
 from collections.abc import Iterator
 from typing import TextIO
 
-from rich.console import Console
 from rich.live import Live
 
 from tflow.algos.training import Callback, Stop, TrainingRun
+from tflow.observe.console import Output
 from tflow.observe.view import View, clock
 from tflow.rl.metrics import Metrics
 
@@ -23,7 +23,7 @@ class ShowProgress(Callback):
     """Shows how training goes: live on a terminal, as lines elsewhere. ``live`` insists on one or the other."""
 
     def __init__(self, *, live: bool | None = None, file: TextIO | None = None, title: str = "") -> None:
-        self.console = Console(file=file or sys.stdout, highlight=False)
+        self.console = Output(file=file or sys.stdout, highlight=False, markup=False)
         self.live = self.console.is_terminal and not self.console.is_dumb_terminal if live is None else live
         self.title = title
         self._view = View("")

@@ -149,7 +149,7 @@ class View:
         row.add_column(no_wrap=True)
         share = self.share
         if share is not None:
-            left = "done" if self.over else f"eta {clock(self.eta or 0)}"
+            left = ("done" if share == 1 else "ended") if self.over else f"eta {clock(self.eta or 0)}"
             row.add_row(ProgressBar(total=1.0, completed=share), f"{share:4.0%}  {left}")
         else:
             row.add_row(Text("" if self.over else "until Ctrl-C" if self.goal is None else f"until return {self.goal:g}", "dim"))
@@ -161,7 +161,7 @@ class View:
         table.add_column(no_wrap=True, overflow="ellipsis")
         for name, value in self.returns(metrics):
             goal = "" if self.goal is None else f" / {self.goal:g}"
-            table.add_row(name, Text.assemble((value, "bold green"), (goal, "dim")))
+            table.add_row(Text(name), Text.assemble((value, "bold green"), (goal, "dim")))
         curve = sparkline(list(self.history), width - 14)
         if curve:
             table.add_row("", Text(curve, style="green"))
@@ -172,7 +172,7 @@ class View:
         table.add_row("speed", f"{self.steps_per_s(metrics):,.0f} steps/s")
         table.add_row("updates", f"{metrics.training.updates:,}")
         for name in [name for name in metrics.training.latest if name.rpartition("/")[2] == "loss"][:2]:
-            table.add_row(name, f"{metrics.training.latest[name]:.4g}")
+            table.add_row(Text(name), f"{metrics.training.latest[name]:.4g}")
         table.add_row("elapsed", clock(self.seconds))
         return table
 

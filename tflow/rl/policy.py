@@ -142,7 +142,8 @@ class Policy(ABC):
 
     @staticmethod
     def load(path: str | os.PathLike[str], *, model: ModelLike | None = None, device: str = "cpu") -> Policy:
-        """Read a policy that was saved. One whose model is your own module needs ``model=`` again: files hold no code."""
+        """Read a policy that was saved, or the latest one of a run folder. One whose model is your own module needs ``model=``
+        again: files hold no code."""
         from tflow.rl.saving import load_policy
 
         return load_policy(path, model=model, device=device)

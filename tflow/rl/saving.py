@@ -20,7 +20,7 @@ from safetensors.torch import save
 
 from tflow.errors import CheckpointError, TflowError
 from tflow.rl.models import LSTM, MLP, ImpalaCNN, Members, ModelLike, NatureCNN, SmallCNN
-from tflow.rl.policies import ActorCriticSpec, QSpec, chosen_device, make_policy
+from tflow.rl.policies import ActorCriticSpec, PolicySpec, QSpec, chosen_device, make_policy
 from tflow.rl.policy import Policy
 
 if TYPE_CHECKING:
@@ -38,9 +38,7 @@ SPECS: dict[str, type] = {kind.__name__: kind for kind in (ActorCriticSpec, QSpe
 def save_policy(policy: Policy, path: str | os.PathLike[str]) -> None:
     """Write a policy. The file appears whole or not at all."""
     target = Path(path)
-    kind = _described(policy.spec, SPECS)
-    if kind is None:
-        raise CheckpointError(f"A policy of your own kind, {type(policy.spec).__name__}, cannot be saved: files hold no code.")
+    kind = kind_of(policy.spec)
     header = {
         "format": FORMAT,
         "policy": kind,
@@ -58,9 +56,20 @@ def save_policy(policy: Policy, path: str | os.PathLike[str]) -> None:
         aside.unlink(missing_ok=True)
 
 
+def kind_of(spec: PolicySpec) -> Json:
+    """What a file says of the kind of a policy. Raises if it can say nothing."""
+    kind = _described(spec, SPECS)
+    if kind is None:
+        raise CheckpointError(f"A policy of your own kind, {type(spec).__name__}, cannot be saved: files hold no code.")
+    return kind
+
+
 def load_policy(path: str | os.PathLike[str], *, model: ModelLike | None = None, device: str = "cpu") -> Policy:
-    """Read a policy. One whose model is your own module needs ``model=`` again: files hold no code."""
+    """Read a policy: a file, or the latest one of a run folder. One whose model is your own module needs ``model=`` again: files
+    hold no code."""
     source = Path(path)
+    if source.is_dir():  # a run folder
+        source = source / "policy.safetensors"
     try:
         with safe_open(source, framework="pt") as file:
             said = (file.metadata() or {}).get("tflow")

@@ -10,17 +10,46 @@ import numbers
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple, TypeVar
 
+from tflow import loading
+from tflow.algos.algorithm import Algorithm
 from tflow.algos.fields import fields_of
 from tflow.algos.names import ALGORITHMS
 from tflow.errors import PlanError
 from tflow.rl.env_spec import EnvSpec
 from tflow.rl.schedules import Schedule
 from tflow.sentences import did_you_mean
-from tflow.settings.values import read
+from tflow.settings.values import UNWRITABLE, read
 
 C = TypeVar("C")
 ALONE = object()
 """Stands for the value of a flag that has none."""
+
+
+ELSEWHERE = {
+    "learning_rate": "lr",
+    "n_epochs": "epochs",
+    "num_epochs": "epochs",
+    "minibatch_size": "minibatch",
+    "train_batch_size": "batch",
+    "batch_size": "minibatch",
+    "n_steps": "fragment",
+    "rollout_fragment_length": "fragment",
+    "n_envs": "num_envs",
+    "num_envs_per_env_runner": "num_envs",
+    "num_env_runners": "num_workers",
+    "ent_coef": "entropy_coef",
+    "vf_coef": "value_coef",
+    "vf_loss_coeff": "value_coef",
+    "gae_lambda": "lam",
+    "clip_range": "clip",
+    "clip_param": "clip",
+    "target_kl": "max_kl",
+    "buffer_size": "capacity",
+    "learning_starts": "min_size",
+    "grad_clip": "max_grad_norm",
+    "total_timesteps": "stop_steps",
+}
+"""What other libraries call what we have, too."""
 
 
 class Wanted(NamedTuple):
@@ -59,6 +88,10 @@ KINDS: dict[str, Wanted] = {
 }
 
 
+OWN = (KINDS["EnvLike"], KINDS["ModelLike"], KINDS["Callable"])
+"""What may be something of the user's own, which is imported."""
+
+
 def wanted(annotation: str) -> list[Wanted]:
     """What an annotation allows. Names that are not known here allow anything: the configuration itself will say.
 
@@ -76,11 +109,33 @@ def wanted(annotation: str) -> list[Wanted]:
         nested = [kind for kind in ALGORITHMS.values() if kind.__name__ == name]
         if name == "Literal" and isinstance(part, ast.Subscript):
             choices = ast.literal_eval(part.slice)
-            found += [Wanted(choice.__eq__, choice) for choice in (choices if isinstance(choices, tuple) else (choices,))]
+            found += [_exactly(choice) for choice in (choices if isinstance(choices, tuple) else (choices,))]
         elif nested:
-            found.append(Wanted(lambda value, kind=nested[0]: isinstance(value, kind), f"{name}(...)"))  # type: ignore[misc]  # the default binds it
+            found.append(_instance_of(nested[0]))
         else:
             found.append(KINDS.get(name, Wanted(lambda value: True, name)))
+    return found
+
+
+def _exactly(choice: object) -> Wanted:
+    return Wanted(lambda value: type(value) is type(choice) and value == choice, str(choice))
+
+
+def _instance_of(kind: type) -> Wanted:
+    return Wanted(lambda value: isinstance(value, kind), f"{kind.__name__}(...)")
+
+
+def affirmed(kind: type, given: Mapping[str, object]) -> dict[str, object]:
+    """The same, with ``no_NAME`` as NAME = False if NAME is a field, inside configurations inside, too."""
+    fields = {each.name: each.default for each in dataclasses.fields(kind)}
+    found: dict[str, object] = {}
+    for name, value in given.items():
+        denied = value is ALONE and name.startswith("no_") and name[3:] in fields
+        inner = fields.get(name)
+        if isinstance(value, Mapping) and isinstance(inner, Algorithm):
+            found[name] = affirmed(type(inner), value)
+        else:
+            found[name[3:] if denied else name] = False if denied else value
     return found
 
 
@@ -93,14 +148,25 @@ def configured(
     declared = {each.name: each for each in dataclasses.fields(kind)}  # type: ignore[arg-type]  # configurations are dataclasses
     found: dict[str, object] = {}
     for name, value in given.items():
-        if value is ALONE and name.startswith("no_") and name[3:] in declared:
-            name, value = name[3:], False
         if name not in declared:
-            raise PlanError(f"{called} has no field {name!r}.{did_you_mean(name, [*declared, *others])}{listing}")
-        if name in found:
-            raise PlanError(f"{called}: {name} is given twice.")
-        found[name] = _value(called, name, _text(declared[name].type), value)
+            elsewhere = ELSEWHERE.get(name, "")
+            known = [*declared, *others]
+            hint = f" It is called {elsewhere} here." if elsewhere in known else did_you_mean(name, known)
+            raise PlanError(f"{called} has no field {name!r}.{hint}{listing}")
+        default = declared[name].default
+        if isinstance(default, Algorithm) and isinstance(value, Mapping):
+            whole = {each.name: getattr(default, each.name) for each in dataclasses.fields(default)}
+            found[name] = configured(type(default), {**whole, **value})
+        else:
+            found[name] = _value(called, name, _text(declared[name].type), value)
+    missing = [each.name for each in declared.values() if each.name not in found and _is_required(each)]
+    if missing:
+        raise PlanError(f"{called} needs a value for {' and '.join(missing)}: --{missing[0].replace('_', '-')} VALUE.")
     return kind(**found)
+
+
+def _is_required(field: dataclasses.Field[object]) -> bool:
+    return field.init and field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
 
 
 def _text(annotation: object) -> str:
@@ -110,15 +176,16 @@ def _text(annotation: object) -> str:
 
 def _value(where: str, name: str, annotation: str, given: object) -> object:
     kinds = wanted(annotation)
-    if given is ALONE:
-        if annotation == "bool":
+    if given is ALONE or given == "":
+        if given is ALONE and annotation == "bool":
             return True
         raise PlanError(f"{where}: {name} needs a value: --{name.replace('_', '-')} VALUE.")
-    if isinstance(given, Mapping):
-        for kind in ALGORITHMS.values():
-            if kind.__name__ == annotation:
-                return configured(kind, given)
-    tried = (read(given), given) if isinstance(given, str) else (given,)
+    if isinstance(given, str) and given.startswith(UNWRITABLE):
+        raise PlanError(f"{where}: {name} was {given.removeprefix(UNWRITABLE)}, which no file can say. Give it anew.")
+    own = any(kind in OWN for kind in kinds)
+    tried: tuple[object, ...] = (read(given, own=own),) if isinstance(given, str) else (given,)
+    if isinstance(given, str) and not loading.is_file(given):
+        tried += (given,)
     for value in tried:
         if any(kind.fits(value) for kind in kinds):
             return value

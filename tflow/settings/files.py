@@ -6,6 +6,7 @@ Such a file repeats a run: ``tflow train --config FILE``.
 from __future__ import annotations
 
 import json
+import numbers
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +15,7 @@ import tflow
 from tflow.algos.algorithm import Algorithm
 from tflow.errors import PlanError
 from tflow.settings.fields import described
-from tflow.settings.values import shown
+from tflow.settings.values import UNWRITABLE, shown
 
 
 def read_file(path: Path) -> tuple[dict[str, object], dict[str, object]]:
@@ -34,7 +35,8 @@ def read_file(path: Path) -> tuple[dict[str, object], dict[str, object]]:
 
 
 def written(config: object, run: object = None) -> str:
-    """A configuration and the settings of a run as the text of a file. What cannot be written stands there as a comment."""
+    """A configuration and the settings of a run as the text of a file. A value that cannot be written says so, and a file with
+    one is refused when it is read, unless the value is given anew."""
     lines = [f"# Written by tflow {tflow.__version__}.", ""]
     lines += _fields(config)
     if run is not None:
@@ -49,16 +51,18 @@ def _fields(config: object, prefix: str = "") -> Iterator[str]:
             inner.append((name, value, meaning))
             continue
         text = '"none"' if value is None else _toml(value)
-        yield f"{name} = {text}  # {meaning}" if text else f"# {name} = {value!r}: cannot be written here. {meaning}"
+        yield f"{name} = {text}  # {meaning}"
     for name, value, meaning in inner:
         yield from ("", f"[{prefix}{name}]  # {meaning}")
         yield from _fields(value, f"{prefix}{name}.")
 
 
-def _toml(value: object) -> str | None:
+def _toml(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, (int, float)):
-        return repr(value)
-    text = shown(value)
-    return None if text is None else json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, numbers.Integral):
+        return repr(int(value))
+    if isinstance(value, numbers.Real):
+        return repr(float(value))
+    text = shown(value) or f"{UNWRITABLE}{' '.join(repr(value).split())}"
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

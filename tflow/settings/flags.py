@@ -26,6 +26,8 @@ def from_flags(words: Sequence[str]) -> tuple[list[str], dict[str, object]]:
         name = name.replace("-", "_")
         if equals:
             _put(found, name, value)
+        elif name.rpartition(".")[2].startswith("no_"):
+            _put(found, name, ALONE)
         elif rest and not rest[0].startswith("--"):
             _put(found, name, rest.pop(0))
         else:

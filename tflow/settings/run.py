@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from tflow.algos.training import Stop
+from tflow.algos.names import ALGORITHMS
+from tflow.algos.training import Stop, TrainingRun
 from tflow.combinators import check
 from tflow.errors import PlanError
+from tflow.loading import place_of
 
 if TYPE_CHECKING:
     from tflow.rl.env_spec import EnvSpec
@@ -47,6 +49,22 @@ class RunSettings:
         for name in ("stop_steps", "stop_time"):
             if getattr(self, name) is not None:
                 check.positive("tflow train", name, getattr(self, name))
+
+    @staticmethod
+    def of(run: TrainingRun) -> RunSettings:
+        """What was asked of a run, as far as it can be written."""
+        stop, kind = run.stop if isinstance(run.stop, Stop) else Stop(), type(run.algorithm)
+        names = [name for name, each in ALGORITHMS.items() if each is kind]
+        return RunSettings(
+            algo=names[0] if names else place_of(kind) or "",
+            runtime="ray" if type(run.run.runtime).__name__ == "RayRuntime" else "local",
+            seed=run.seed,
+            stop_return=stop.mean_return,
+            stop_steps=stop.env_steps,
+            stop_time=stop.seconds,
+            eval_every=run.eval_every,
+            eval_episodes=run.eval_episodes,
+        )
 
     def stop(self, env: EnvSpec) -> Stop | None:
         """When it is over. If nothing is said: when the env counts as solved, by what gymnasium knows of it."""

@@ -1,19 +1,21 @@
 """Values as text, written as in Python: numbers, texts, tuples, and descriptions such as ``MLP((64, 64))``.
 
-Nothing is evaluated: a text is parsed, and the names that may be called stand in a table.
+Nothing is evaluated: a text is parsed, and the names that may be called stand in a table. Only where something of the user's own
+may stand, such as an env, is ``FILE.py:NAME`` imported.
 
 >>> read("Linear(1e-3, 0.0, steps=100_000)")
 Linear(start=0.001, end=0.0, steps=100000)
 >>> read("CartPole-v1")
 'CartPole-v1'
->>> shown(MLP((64, 64)))
-'MLP(hidden=(64, 64))'
+>>> shown(Linear(1, 0, 10))
+'Linear(start=1, end=0, steps=10)'
 """
 
 from __future__ import annotations
 
 import ast
 import inspect
+from contextlib import suppress
 from typing import Any
 
 from tflow import loading, sentences
@@ -27,22 +29,25 @@ SCHEDULES: tuple[type, ...] = (Constant, Exponential, Linear, Piecewise)
 MODELS: tuple[type, ...] = (LSTM, MLP, ImpalaCNN, Members, NatureCNN, SmallCNN)
 DESCRIPTIONS = {kind.__name__: kind for kind in (*SCHEDULES, *MODELS, EnvSpec, *ALGORITHMS.values())}
 WORDS = {"none": None, "true": True, "false": False}
+UNWRITABLE = "cannot be written: "
+"""In files, before what stands for a value that no text can say."""
 
 
-def read(text: str) -> object:
-    """The value that a text means; the text itself if it is no Python."""
+def read(text: str, *, own: bool = False) -> object:
+    """The value that a text means; the text itself if it is no Python. With ``own`` it may be the place of something of the
+    user's own."""
     if text.strip().lower() in WORDS:
         return WORDS[text.strip().lower()]
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return _own(text)
+        return _own(text) if own else text
     if isinstance(tree, ast.Call):
         return _made(tree, text)
     try:
         return ast.literal_eval(tree)
     except (ValueError, TypeError, SyntaxError, RecursionError):
-        return _own(text)
+        return _own(text) if own else text
 
 
 def shown(value: object) -> str | None:
@@ -51,8 +56,8 @@ def shown(value: object) -> str | None:
         return value
     text = (loading.place_of(value) if callable(value) else None) or repr(value)
     try:
-        return text if read(text) == value else None
-    except PlanError:
+        return text if bool(read(text, own=True) == value) else None
+    except (PlanError, ValueError):  # it is no Python, or cannot be compared: an array
         return None
 
 
@@ -61,12 +66,11 @@ def _own(text: str) -> object:
     ``module:id``."""
     if loading.is_file(text):
         return loading.find(text)
-    module, colon, name = text.rpartition(":")
-    if colon and module.replace(".", "_").isidentifier() and name.replace(".", "_").isidentifier():
-        try:
+    if text.endswith(loading.SUFFIXES):
+        raise PlanError(f"{text!r} is a file. Say what in it: {text}:NAME.")
+    if ":" in text and loading.looks_like_a_place(text):
+        with suppress(PlanError):
             return loading.find(text)
-        except PlanError:
-            return text
     return text
 
 
@@ -75,6 +79,8 @@ def _made(call: ast.Call, text: str) -> object:
     if name not in DESCRIPTIONS:
         known = sentences.did_you_mean(name, DESCRIPTIONS) or f" There are {', '.join(sorted(DESCRIPTIONS))}."
         raise PlanError(f"{text!r}: there is no {name}.{known}")
+    if any(each.arg is None for each in call.keywords) or any(isinstance(each, ast.Starred) for each in call.args):
+        raise PlanError(f"{text!r}: write each argument by itself, without * and **.")
     try:
         given = [_part(each, text) for each in call.args]
         named = {each.arg: _part(each.value, text) for each in call.keywords if each.arg is not None}
@@ -91,7 +97,9 @@ def _part(tree: ast.expr, text: str) -> Any:  # Any: an argument of whatever kin
         parts = [_part(each, text) for each in tree.elts]
         return tuple(parts) if isinstance(tree, ast.Tuple) else parts
     if isinstance(tree, ast.Dict):
-        keys = [None if key is None else _part(key, text) for key in tree.keys]
+        if None in tree.keys:
+            raise PlanError(f"{text!r}: write each argument by itself, without * and **.")
+        keys = [_part(key, text) for key in tree.keys if key is not None]
         return dict(zip(keys, [_part(each, text) for each in tree.values], strict=True))
     try:
         return ast.literal_eval(tree)
