@@ -8,7 +8,7 @@ BIN := .venv/bin
 STAMP := .venv/ready
 .DEFAULT_GOAL := help
 
-.PHONY: help setup demo test quick lint types tests test-mypy-range pin search mutants bench bench-rl bench-ray bench-check clean
+.PHONY: help setup demo test quick lint types tests test-mypy-range pin search mutants learn curves bench bench-rl bench-ray bench-check clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -65,6 +65,16 @@ mutants: setup  ## Mutation testing of one module, such as MODULE=tflow/runtime/
 bench: setup  ## Driver cost per item, and simulated schedules per second
 	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/schedules.py
+
+ALGO ?= ppo
+SEED ?= 0
+RUNTIME ?= local
+
+learn: setup  ## Train until a target is reached, and note it: ALGO=ppo SEED=0 RUNTIME=local (minutes; benchmarks/learn.py)
+	$(BIN)/python -m benchmarks.learn $(ALGO) --seed $(SEED) --runtime $(RUNTIME)
+
+curves: setup  ## Fill the table of docs/results.md with what was learned
+	$(BIN)/python -m benchmarks.curves
 
 bench-rl: setup  ## Rollouts against bare envs, and prioritised replay (four minutes; see benchmarks/replay.py for peers)
 	$(BIN)/python -m benchmarks.rollouts

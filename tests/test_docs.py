@@ -15,6 +15,7 @@ from typing import cast
 
 import pytest
 
+from benchmarks import curves
 from docs import generate
 from examples import own_callback, train_and_act
 from tflow import PPO, Linear, Metrics, Plan, PlanError, cli
@@ -143,6 +144,8 @@ def test_the_operator_tables_are_up_to_date() -> None:
     for kind in generate.CONFIGURATIONS:
         text = Path(inspect.getfile(kind)).read_text()
         assert generate.documented(text, kind) == text, "run: python docs/generate.py"
+    text = curves.PAGE.read_text()
+    assert curves.filled(text) == text, "run: make curves"
     text = generate.CHECKING.read_text()
     assert generate.rules_page(text) == text, "run: python docs/generate.py"
 

@@ -1,0 +1,109 @@
+"""Proof that an algorithm learns: one cell of the table in ``docs/results.md``.
+
+    python -m benchmarks.learn ppo --seed 0 --runtime local
+
+A cell is an algorithm with its usual settings, on an env, with a seed and a runtime. It trains until an evaluation over 100 whole
+episodes without exploring reaches the target, or until the time is over, and writes one small file with a row per evaluation,
+``benchmarks/curves/CELL-RUNTIME-SEED.csv``. A file that is there is not made again, so that all cells can be asked for over and
+over until they are done; ``--again`` makes it anew. ``python -m benchmarks.curves`` puts them together in ``docs/results.md``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tflow import Metrics
+from tflow.commands.choice import chosen
+
+CURVES = Path(__file__).parent / "curves"
+EPISODES = 100
+COLUMNS = ("seconds", "env_steps", "updates", "return", "evaluation", "reached")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What is trained, how good it must get, and how long it may take."""
+
+    words: str
+    """As on the command line, behind ``tflow train``."""
+    target: float
+    seconds: float
+    every: int
+    """Env steps between two evaluations."""
+
+
+CELLS = {
+    "ppo": Cell("ppo --env CartPole-v1", 475, 180, 5_000),
+    "a2c": Cell("a2c --env CartPole-v1", 475, 300, 10_000),
+    "a3c": Cell("a3c --env CartPole-v1", 475, 300, 10_000),
+    "impala": Cell("impala --env CartPole-v1", 475, 300, 10_000),
+    "dqn": Cell("dqn --env CartPole-v1", 450, 300, 2_000),
+    "apex": Cell("apex --env CartPole-v1", 450, 300, 5_000),
+    "ppo_dqn": Cell("ppo_dqn", 450, 600, 5_000),
+    "ppo-pendulum": Cell("ppo --env Pendulum-v1", -300, 600, 20_000),
+}
+
+
+def rows(cell: Cell, *, seed: int, runtime: str) -> Iterator[dict[str, float]]:
+    """One row per evaluation, until the target is reached or the time is over."""
+    choice = chosen(cell.words.split(), {"seed": seed, "runtime": runtime})
+    with choice.run.open() as session:
+        began = time.monotonic()
+        run = choice.algorithm.run(eval_every=cell.every, eval_episodes=EPISODES, runtime=session, seed=seed)
+        with run:
+            done = 0
+            for metrics in run:
+                seconds = time.monotonic() - began
+                if metrics.evaluations > done:
+                    done = metrics.evaluations
+                    found = worst(metrics)
+                    yield {
+                        "seconds": round(seconds, 2),
+                        "env_steps": metrics.env_steps,
+                        "updates": metrics.training.updates,
+                        "return": round(metrics.mean_return, 2),
+                        "evaluation": round(found, 2),
+                        "reached": int(found >= cell.target),
+                    }
+                    if found >= cell.target:
+                        return
+                if seconds > cell.seconds:
+                    return
+
+
+def worst(metrics: Metrics) -> float:
+    """The mean return of the latest evaluation; with several policies, of the one that is worst."""
+    policies = metrics.evaluation.policies.values()
+    return min((each.mean_return for each in policies), default=metrics.evaluation.mean_return)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("cell", choices=CELLS)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--runtime", choices=("local", "ray"), default="local")
+    parser.add_argument("--again", action="store_true")
+    given = parser.parse_args()
+    path = CURVES / f"{given.cell}-{given.runtime}-{given.seed}.csv"
+    if path.exists() and not given.again:
+        print(f"{path.name} is there already")
+        return
+    CURVES.mkdir(exist_ok=True)
+    found: list[dict[str, float]] = []
+    for row in rows(CELLS[given.cell], seed=given.seed, runtime=given.runtime):
+        found.append(row)
+        print("  ".join(f"{name} {value:,}" for name, value in row.items()), flush=True)
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS)
+        writer.writeheader()
+        writer.writerows(found)
+    print(f"{'reached' if found and found[-1]['reached'] else 'NOT reached'}: {path.name}")
+
+
+if __name__ == "__main__":
+    main()
