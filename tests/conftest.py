@@ -34,7 +34,10 @@ settings.register_profile(
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
-# A shell ignores Ctrl-C for what it starts in the background, and children inherit that; tests of Ctrl-C need it.
+# A shell ignores Ctrl-C for what it starts in the background, nohup the loss of the terminal, and children inherit that; tests of
+# signals need them.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+if hasattr(signal, "SIGHUP"):
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 pytest_plugins = ["pytester"]

@@ -170,19 +170,15 @@ def test_several_seeds_are_compared(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupted_run_keeps_its_work_and_says_where(tmp_path: Path, number: signal.Signals) -> None:
-    started = subprocess.Popen(
-        [str(SCRIPT), "train", "ppo", *QUICK, "--out", "run"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=tmp_path,
-    )
-    assert started.stdout is not None
-    for line in started.stdout:
-        if "env steps" in line:
-            break
-    started.send_signal(number)
-    out, err = started.communicate(timeout=60)
+    command = [str(SCRIPT), "train", "ppo", *QUICK, "--out", "run"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path) as started:
+        try:
+            assert started.stdout is not None
+            next(line for line in started.stdout if "env steps" in line)
+            started.send_signal(number)
+            out, err = started.communicate(timeout=60)
+        finally:
+            started.kill()
     assert started.returncode == 130
     assert err == ""
     assert "\nInterrupted: mean return " in out

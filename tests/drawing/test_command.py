@@ -133,7 +133,7 @@ def test_nothing_of_the_file_is_executed(folder: Path) -> None:
     )
     assert "from_range(2)" in run("side.py:r").output
     assert not (folder / "done").exists()
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(PlanError, match=r"'side.py' cannot be loaded: ZeroDivisionError: division by zero\."):
         run("side.py:r", "--built")
     assert (folder / "done").exists()
 
