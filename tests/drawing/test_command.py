@@ -23,7 +23,7 @@ from tests.drawing.conftest import Draw
 from tflow.drawing.command import graph, source_drawing
 from tflow.drawing.static import build
 from tflow.drawing.static.read import of_source
-from tflow.errors import MissingExtra, TflowError
+from tflow.errors import MissingExtra, PlanError, TflowError
 
 TWO_PLANS = """
 from tflow import Iter, Metrics, Plan, flow, from_range, plan
