@@ -22,7 +22,7 @@ from tflow.commands.choice import chosen
 
 CURVES = Path(__file__).parent / "curves"
 EPISODES = 100
-COLUMNS = ("seconds", "env_steps", "updates", "return", "evaluation", "reached")
+COLUMNS: tuple[str, ...] = ("seconds", "env_steps", "updates", "return", "evaluation", "reached")
 
 
 @dataclass(frozen=True)
