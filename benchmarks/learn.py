@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks import adapting
 from tflow import Metrics
 from tflow.commands.choice import chosen
 
@@ -37,6 +38,7 @@ class Cell:
     """Env steps between two evaluations."""
 
 
+BREAKOUT = "--env benchmarks.pixels:MinAtar/Breakout-v1 --model benchmarks/pixels.py:Network"
 CELLS = {
     "ppo": Cell("ppo --env CartPole-v1", 475, 180, 5_000),
     "a2c": Cell("a2c --env CartPole-v1", 475, 300, 10_000),
@@ -46,7 +48,10 @@ CELLS = {
     "apex": Cell("apex --env CartPole-v1", 450, 300, 5_000),
     "ppo_dqn": Cell("ppo_dqn", 450, 600, 5_000),
     "ppo-pendulum": Cell("ppo --env Pendulum-v1", -300, 600, 20_000),
+    "ppo-breakout": Cell(f"ppo {BREAKOUT} --entropy-coef 0.01", 10, 600, 100_000),
+    "impala-breakout": Cell(f"impala {BREAKOUT}", 10, 600, 100_000),
 }
+"""``maml`` is a cell, too, with a judge of its own: ``benchmarks.adapting``."""
 
 
 def rows(cell: Cell, *, seed: int, runtime: str) -> Iterator[dict[str, float]]:
@@ -82,9 +87,18 @@ def worst(metrics: Metrics) -> float:
     return min((each.mean_return for each in policies), default=metrics.evaluation.mean_return)
 
 
+def rows_of(name: str, seed: int, runtime: str) -> Iterator[dict[str, float]]:
+    """What comes of a cell."""
+    if name != "maml":
+        yield from rows(CELLS[name], seed=seed, runtime=runtime)
+        return
+    with chosen(["maml"], {"seed": seed, "runtime": runtime}).run.open() as session:
+        yield from adapting.rows(seed=seed, runtime=session)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("cell", choices=CELLS)
+    parser.add_argument("cell", choices=(*CELLS, "maml"))
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--runtime", choices=("local", "ray"), default="local")
     parser.add_argument("--again", action="store_true")
@@ -95,11 +109,11 @@ def main() -> None:
         return
     CURVES.mkdir(exist_ok=True)
     found: list[dict[str, float]] = []
-    for row in rows(CELLS[given.cell], seed=given.seed, runtime=given.runtime):
+    for row in rows_of(given.cell, given.seed, given.runtime):
         found.append(row)
         print("  ".join(f"{name} {value:,}" for name, value in row.items()), flush=True)
     with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS)
+        writer = csv.DictWriter(file, adapting.COLUMNS if given.cell == "maml" else COLUMNS)
         writer.writeheader()
         writer.writerows(found)
     print(f"{'reached' if found and found[-1]['reached'] else 'NOT reached'}: {path.name}")

@@ -41,6 +41,6 @@ def test_a_cell_is_made_once_and_counted(
     run(monkeypatch, "easy", "--seed", "0")
     assert capsys.readouterr().out == "easy-local-0.csv is there already\n"
     assert (folder / "easy-local-0.csv").read_text() == before
-    easy, hard = curves.table().splitlines()[2:]
+    easy, hard = curves.learned_table().splitlines()[2:]
     assert f"| `tflow train {WORDS}` | local | 1 | 2 of 2 |" in easy
     assert "| 0 of 1 | - | - |" in hard

@@ -265,7 +265,7 @@ def test_a_plan_of_ones_own_loss_and_optimiser() -> None:
 
     with Mine(fragment=8, **FEW).run() as run:
         next(run)
-        assert run.workers.spec.optimizer == tflow.SGD(lr=1e-3)
+        assert run.workers.spec.optimizer == tflow.SGD(lr=PPO().lr)
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ def trained(algorithm: Algorithm, env_steps: int) -> tuple[Metrics, Metrics]:
     [
         pytest.param(A3C(), 40_000, id="A3C"),
         pytest.param(A2C(), 40_000, id="A2C"),
-        pytest.param(PPO(), 20_000, id="PPO"),
+        pytest.param(PPO(), 40_000, id="PPO"),
         pytest.param(DQN(), 12_000, id="DQN"),
         pytest.param(ApeX(), 60_000, id="ApeX"),
         pytest.param(IMPALA(), 50_000, id="IMPALA"),

@@ -61,7 +61,7 @@ class MAML(SinglePolicy):
     """Steps of every env per rollout: as long as an episode, or longer."""
     tasks: int = 10
     """Tasks per worker and update."""
-    lr: float | Schedule = 1e-3
+    lr: float | Schedule = 3e-3
     """The learning rate of the outer loop, or its schedule over env steps."""
     inner_lr: float = 0.1
     """The learning rate of the inner loop."""

@@ -51,11 +51,15 @@ class PPO(SinglePolicy):
         max_kl: A minibatch on which the policy has diverged further ends the training on its batch; None goes on.
     """
 
-    lr: float | Schedule = 1e-3
+    num_envs: int = 32
+    """Envs per worker; all are stepped, and acted on, together."""
+    fragment: int = 64
+    """Steps of every env per rollout."""
+    lr: float | Schedule = 3e-3
     """The learning rate, or its schedule over env steps."""
-    epochs: int = 10
+    epochs: int = 4
     """How often a batch is gone through."""
-    minibatch: int = 256
+    minibatch: int = 512
     """Rows per update."""
     lam: float = 0.95
     """Of generalised advantages: 0 trusts the values, 1 the returns."""

@@ -54,7 +54,7 @@ class PPODQN(Algorithm):
     """Steps of every env per rollout."""
     policy_of: Callable[[str], Names] = every_other
     """Which of the two policies an agent has, by its name."""
-    ppo: PPO = field(default=PPO())
+    ppo: PPO = field(default=PPO(lr=1e-3, epochs=10, minibatch=256))
     """How the policy "PPO" is trained; the env and the workers are those of this configuration."""
     dqn: DQN = field(default=DQN())
     """How the policy "DQN" is trained; as above."""

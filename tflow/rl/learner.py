@@ -205,14 +205,14 @@ class Learner:
         units = len(tensors) // max(tensors.length, 1)
         rows_each = max(1.0, len(batch) / units)  # padding is no row
         size = units if minibatch is None else max(1, int(minibatch / rows_each))
-        totals: dict[str, torch.Tensor] = {}
+        reported: dict[str, list[torch.Tensor]] = {}
         errors: torch.Tensor | None = None
         made = skipped = looked = 0
         for part in self._minibatches(tensors, units, size, epochs):
             value = checked(chosen, chosen.compute(self.policy, part, target=self.target, steps=steps))
             looked += 1
             for name, stat in (("loss", value.total), *value.stats.items()):
-                totals[name] = totals.get(name, torch.zeros_like(stat)) + stat.detach()
+                reported.setdefault(name, []).append(stat.detach())
             if value.enough:
                 break
             self.policy.flat.gradients_of(value.total)
@@ -224,7 +224,7 @@ class Learner:
         rows = len(batch) if made + skipped else 0
         self.trained += rows
         self._renew(chosen)
-        stats = {name: float(total) / looked for name, total in totals.items()}
+        stats = {name: float(torch.stack(each).sum()) / looked for name, each in reported.items()}
         whole = errors is not None and epochs == 1 and size >= units
         found = errors.detach().cpu().numpy() if whole and errors is not None else None
         return Outcome(rows, made, skipped, stats, found)

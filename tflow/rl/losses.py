@@ -173,8 +173,7 @@ class PPOLoss(Loss[PPOReads, Sync]):
         found = actor_critic(self, policy).evaluate(batch)
         advantages, clip = batch["advantages"], schedule_of(self.clip).at(steps)
         if self.normalize and len(batch) > 1:
-            centred = advantages - batch.mean(advantages)
-            advantages = centred / (batch.mean(centred.square()).sqrt() + 1e-8)
+            advantages = batch.standardized(advantages)
         shift = found.logp - batch["logp"]
         ratio = shift.clamp(max=MOST_SHIFT).exp()
         gain = batch.mean(self.gains(ratio, advantages, clip))
@@ -184,8 +183,10 @@ class PPOLoss(Loss[PPOReads, Sync]):
             misses = torch.maximum(misses, (near - batch["returns"]).square())
         miss, entropy = batch.mean(misses), batch.mean(found.entropy)
         kl = batch.mean(ratio - 1 - shift)  # an unbiased estimate that is never negative, and so is its gradient's
-        total = -gain + self.value_coef * miss - schedule_of(self.entropy_coef).at(steps) * entropy
-        penalty = schedule_of(self.kl_coef).at(steps)
+        total = self.value_coef * miss - gain
+        bonus, penalty = schedule_of(self.entropy_coef).at(steps), schedule_of(self.kl_coef).at(steps)
+        if bonus:  # what counts nothing is left out: its gradient would be computed all the same
+            total = total - bonus * entropy
         if penalty:
             total = total + penalty * kl
         clipped = batch.mean(((ratio.detach() - 1).abs() > clip).float())

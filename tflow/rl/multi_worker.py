@@ -81,9 +81,10 @@ class Seats:
             **arrays.flat("obs", turn.obs),
             "actions": actions,
             "logp": logp,
-            "values": acted.values,
             "t": self.lengths[rows],
         }
+        if acted.values is not None:
+            before["values"] = acted.values
         if turn.masks is not None:
             before["masks"] = turn.masks
         if self.policy.recurrent:

@@ -37,13 +37,24 @@ def scaled(layer: nn.Linear | nn.Conv2d, gain: float = ROOT_2) -> nn.Module:
     return layer
 
 
-def dense(inputs: int, layers: MLP) -> tuple[nn.Sequential, int]:
+class Layers(nn.Sequential):
+    """Layers, one after the other, without what torch does around each call of a module: small networks spend much of their
+    time there."""
+
+    def forward(self, input: Tensor) -> Tensor:  # noqa: A002  # as torch calls it
+        features = input
+        for layer in self._modules.values():
+            features = layer.forward(features)
+        return features
+
+
+def dense(inputs: int, layers: MLP) -> tuple[Layers, int]:
     """Dense layers, each followed by its activation, and how many numbers they make."""
     modules: list[nn.Module] = []
     for size, following in pairwise((inputs, *layers.hidden)):
         norm = [nn.LayerNorm(following)] if layers.layer_norm else []
         modules += [scaled(nn.Linear(size, following)), *norm, ACTIVATIONS[layers.activation]()]
-    return nn.Sequential(*modules), (inputs, *layers.hidden)[-1]
+    return Layers(*modules), (inputs, *layers.hidden)[-1]
 
 
 def _floats(obs: Tensor) -> Tensor:
@@ -87,8 +98,7 @@ class MLPEncoder(nn.Module):
         self.layers, self.features = dense(self.flat.features, layers)
 
     def forward(self, obs: Tensor) -> Tensor:
-        features: Tensor = self.layers(self.flat(obs))
-        return features
+        return self.layers.forward(self.flat.forward(obs))
 
 
 class PictureEncoder(nn.Module):
@@ -254,6 +264,11 @@ def state_size_of(encoder: AnyEncoder) -> int:
     return encoder.state_size if isinstance(encoder, RecurrentEncoder) else 0
 
 
+def sees_pictures(encoder: AnyEncoder) -> bool:
+    """True if most of its work is convolutions."""
+    return isinstance(encoder.encoder if isinstance(encoder, RecurrentEncoder) else encoder, PictureEncoder)
+
+
 # --------------------------------------------------------------------------- networks of policies
 
 
@@ -279,6 +294,24 @@ class ActorCriticNet(nn.Module):
         self.free = nn.Parameter(torch.full((free_outputs,), float(free_start))) if free_outputs else None
         self._actor_state = state_size_of(encoder)
         self.state_size = self._actor_state + (state_size_of(value_encoder) if value_encoder is not None else 0)
+        self.judges_apart = value_encoder is not None and self.state_size == 0
+        """Acting needs nothing of what values need, so that those of many rows can be computed together, later."""
+
+    def act(self, obs: TensorObs) -> Tensor:
+        """The inputs of the head alone, without memory."""
+        return self._inputs(encode(self.encoder, obs, None, None)[0])
+
+    def judge(self, obs: TensorObs) -> Tensor:
+        """The values alone, if they are judged apart."""
+        return self._values(encode(self.value_encoder or self.encoder, obs, None, None)[0])
+
+    def _inputs(self, features: Tensor) -> Tensor:
+        inputs: Tensor = self.action(features)
+        return inputs if self.free is None else torch.cat((inputs, self.free.expand(len(inputs), -1)), 1)
+
+    def _values(self, features: Tensor) -> Tensor:
+        values: Tensor = self.value(features)
+        return values.squeeze(1)
 
     def forward(self, obs: TensorObs, state: Maybe = None, resets: Maybe = None) -> tuple[Tensor, Tensor, Maybe]:
         """Inputs of the head (rows, outputs), values (rows,) and the next state (rows, state_size) if there is a memory."""
@@ -291,10 +324,7 @@ class ActorCriticNet(nn.Module):
             judged, critics = encode(self.value_encoder, obs, critics, resets)
             memories = [memory for memory in (actors, critics) if memory is not None]
             after = torch.cat(memories, 1) if memories else None
-        inputs: Tensor = self.action(features)
-        if self.free is not None:
-            inputs = torch.cat((inputs, self.free.expand(len(inputs), -1)), 1)
-        return inputs, self.value(judged).squeeze(1), after
+        return self._inputs(features), self._values(judged), after
 
 
 class NoisyLinear(nn.Module):

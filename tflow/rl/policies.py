@@ -47,8 +47,8 @@ def make_policy(
 class ActorCriticSpec(PolicySpec):
     """A distribution over actions and a value of the state."""
 
-    shared: bool = False
-    """One encoder for both."""
+    shared: bool | Literal["auto"] = "auto"
+    """One encoder for both. By itself: for pictures, whose encoders cost most, but not for anything else."""
     squash: bool = False
     """Continuous actions through a tanh, within the bounds of their space; otherwise they are clipped."""
     rescale: bool = False

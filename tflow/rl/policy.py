@@ -20,7 +20,7 @@ from tflow.rl.arrays import Array, Obs
 from tflow.rl.flat import FlatWeights, tensor
 from tflow.rl.heads import Categorical, Head, head_for
 from tflow.rl.models import LSTM, ModelLike, build_encoder
-from tflow.rl.networks import ActorCriticNet, QNet
+from tflow.rl.networks import ActorCriticNet, QNet, sees_pictures
 from tflow.rl.policies import ActorCriticSpec, PolicySpec, QSpec, make_policy
 from tflow.rl.spaces import Layout, zero_based
 from tflow.rl.tensors import Tensors
@@ -35,7 +35,8 @@ class Acted(NamedTuple):
     actions: Array
     """As batches hold them; ``head.to_env`` turns them into what the env takes."""
     logp: Array
-    values: Array
+    values: Array | None
+    """None if they are better computed for many rows at once: ``Policy.values``."""
     state: Array
 
 
@@ -191,7 +192,8 @@ class ActorCritic(Policy):
 
     def make_net(self) -> ActorCriticNet:
         encoder = build_encoder(self.model, self.observation_space)
-        separate = None if self.options.shared else build_encoder(self.model, self.observation_space)
+        shared = sees_pictures(encoder) if self.options.shared == "auto" else self.options.shared
+        separate = None if shared else build_encoder(self.model, self.observation_space)
         return ActorCriticNet(
             encoder,
             self.head.inputs,
@@ -204,7 +206,12 @@ class ActorCritic(Policy):
     def rows(
         self, obs: Obs, rng: np.random.Generator, *, state: Array, masks: Array | None = None, explore: bool = True
     ) -> Acted:
-        inputs, values, after = self.net(self.inputs_of(obs), self.state_of(state))
+        values: Tensor | None = None
+        after: Tensor | None = None
+        if self.net.judges_apart:
+            inputs = self.net.act(self.inputs_of(obs))
+        else:
+            inputs, values, after = self.net(self.inputs_of(obs), self.state_of(state))
         if explore:
             actions, logp = self.head.sample_numpy(inputs.cpu().numpy(), rng, masks)
         else:
@@ -212,10 +219,13 @@ class ActorCritic(Policy):
                 inputs = self.head.masked(inputs, tensor(masks).to(self.device))
             best = self.head.mode(inputs)
             actions, logp = best.cpu().numpy(), self.head.logp(inputs, best).cpu().numpy()
-        return Acted(actions, logp, values.cpu().numpy(), state if after is None else after.cpu().numpy())
+        judged = None if values is None else values.cpu().numpy()
+        return Acted(actions, logp, judged, state if after is None else after.cpu().numpy())
 
     @torch.inference_mode()
     def values(self, obs: Obs, state: Array) -> Array:
+        if self.net.judges_apart:
+            return np.asarray(self.net.judge(self.inputs_of(obs)).cpu().numpy())
         _, values, _ = self.net(self.inputs_of(obs), self.state_of(state))
         return np.asarray(values.cpu().numpy())
 

@@ -64,7 +64,7 @@ class Recorder:
             self.finals.append((rows * self.steps + steps, following))
 
     def finish(self, *, env_steps: int, policy: str, summary: object, values: Callable[[Following], Array]) -> Batch[str]:
-        """The batch. ``values`` says what the policy expects of what follows each piece."""
+        """The batch. ``values`` says what the policy expects of what follows each piece; of all rows, if that was not written."""
         if not self.valid.any():
             return Batch({}, env_steps=env_steps, policy=policy, summary=summary)
         valid, closed = self.valid.reshape(-1), self.closed.reshape(-1)  # only rows that count are ever closed
@@ -76,6 +76,8 @@ class Recorder:
             places = np.flatnonzero(closed)
             ends = np.cumsum(valid)[places] - 1
             columns = {name: column.reshape(-1, *column.shape[2:])[valid] for name, column in self.columns.items()}
+        if "values" not in columns:
+            columns["values"] = values({**columns, "state": np.zeros((len(columns["t"]), 0), np.float32)})
         finals = self._finals(places)
         if len(ends):
             finals["values"] = values(finals)

@@ -66,6 +66,14 @@ class Tensors:
         counts = self.columns["mask"] & ~self.columns["burn_in"]
         return (values * counts).sum() / counts.sum().clamp(min=1)
 
+    def standardized(self, values: Tensor) -> Tensor:
+        """Values with mean 0 and standard deviation 1 over the rows that count."""
+        if "mask" not in self.columns:
+            spread, middle = torch.std_mean(values, correction=0)  # one call: small minibatches are all calls
+            return (values - middle) / (spread + 1e-8)
+        centred = values - self.mean(values)
+        return centred / (self.mean(centred.square()).sqrt() + 1e-8)
+
 
 def _nested(columns: Mapping[str, Tensor], name: str) -> Tensor | dict[str, Tensor]:
     if name in columns:

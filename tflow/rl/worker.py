@@ -199,9 +199,10 @@ class Lane:
             **arrays.flat("obs", obs),
             "actions": actions,
             "logp": logp,
-            "values": acted.values,
             "t": self.lengths,
         }
+        if acted.values is not None:
+            before["values"] = acted.values
         if masks is not None:
             before["masks"] = masks
         if policy.recurrent:

@@ -1,0 +1,114 @@
+"""Proof that MAML learns to adapt: unseen tasks of 2-D navigation, before and after one gradient step.
+
+Two policies of the same shape are trained: one by MAML, and one by PPO on all tasks of the family at once, each episode another,
+which is what one would do without meta-learning. Both are judged on the same unseen goals: they play, make the same gradient step
+on what they saw, and play again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from statistics import fmean
+from typing import Any, Literal, NamedTuple
+
+from tflow import MAML, PPO, Algorithm, Stop
+from tflow.algos.evaluating import report_of
+from tflow.rl.arrays import Array
+from tflow.rl.batch import Batch, Sampled
+from tflow.rl.envs import Infos
+from tflow.rl.episodes import Episodes
+from tflow.rl.losses import Loss, PPOLoss
+from tflow.rl.meta import AdaptToTask, MAMLLoss
+from tflow.rl.sample_envs import Navigation
+from tflow.rl.worker import SingleWorker, seed_for
+from tflow.rl.workers import EnvLike
+from tflow.runtime.base import Runtime
+from tflow.types import Shard, Sync
+
+TASKS = 40
+"""Unseen goals per judgement; 20 episodes before and 20 after adapting to each."""
+STEPS, EVERY = 1_200_000, 200_000
+"""Env steps of MAML, and between two judgements."""
+PRETRAINED = 400_000
+"""Env steps without meta-learning. That is much less; more of them change its return no more, and adapting gets worse."""
+MARGIN = 5.0
+"""By how much adapting must help, and by how much more than it helps the other policy."""
+OTHERS = ("pretrained", "pretrained_adapted")
+COLUMNS: tuple[str, ...] = ("seconds", "env_steps", "updates", "return", "evaluation", *OTHERS, "reached")
+
+
+class AnyGoal(Navigation):
+    """Every episode has another goal, which nobody is told."""
+
+    def reset(self, *, seed: int | None = None, options: Infos | None = None) -> tuple[Array, dict[str, Any]]:  # Any: infos
+        if seed is not None:
+            super().reset(seed=seed)
+        return super().reset(options={"task": self.sample_task(self.np_random)})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pretraining(PPO):
+    """PPO with the policy that MAML has."""
+
+    env: EnvLike = AnyGoal
+
+    def loss(self) -> Loss[Batch[Sampled | Literal["advantages", "returns"]], Sync]:
+        loss, other = super().loss(), MAML().loss()
+        assert isinstance(loss, PPOLoss)
+        assert isinstance(other, MAMLLoss)
+        return replace(loss, spec=other.spec)
+
+
+class Snapshot(NamedTuple):
+    """A policy while it is being trained."""
+
+    seconds: float
+    env_steps: int
+    updates: int
+    weights: Array
+
+
+def snapshots(algorithm: Algorithm, steps: int, *, seed: int, runtime: Runtime) -> Iterator[Snapshot]:
+    """What it has learned after each ``EVERY`` env steps."""
+    began, due = time.monotonic(), EVERY
+    with algorithm.run(runtime=runtime, seed=seed, stop=Stop(env_steps=steps)) as run:
+        for metrics in run:
+            if metrics.env_steps >= due:
+                due += EVERY
+                weights = run.policy().flat.get()
+                yield Snapshot(time.monotonic() - began, metrics.env_steps, metrics.training.updates, weights)
+
+
+def judged(weights: Array, *, seed: int) -> tuple[float, float]:
+    """Mean returns before and after one gradient step, over unseen goals."""
+    worker = report_of(MAML().plan()).workers.spec(Shard("judge", 0, 1, 0, seed_for(seed, "unseen goals")))
+    assert isinstance(worker, SingleWorker)
+    worker.policy.flat.set(weights)
+    phases: dict[str, list[float]] = {"before": [], "after": []}
+    for _ in range(TASKS):
+        played = AdaptToTask().apply(worker, worker.sample()).summary
+        assert isinstance(played, Episodes)
+        for name, returns in phases.items():
+            returns.append(played.phases[name].mean_return)
+    return fmean(phases["before"]), fmean(phases["after"])
+
+
+def rows(*, seed: int, runtime: Runtime) -> Iterator[dict[str, float]]:
+    """One row per judgement."""
+    *_, other = snapshots(Pretraining(), PRETRAINED, seed=seed, runtime=runtime)
+    pretrained, pretrained_adapted = judged(other.weights, seed=seed)
+    for each in snapshots(MAML(), STEPS, seed=seed, runtime=runtime):
+        before, after = judged(each.weights, seed=seed)
+        reached = after >= MARGIN + max(before, pretrained, pretrained_adapted)
+        yield {
+            "seconds": round(each.seconds, 2),
+            "env_steps": each.env_steps,
+            "updates": each.updates,
+            "return": round(before, 2),
+            "evaluation": round(after, 2),
+            "pretrained": round(pretrained, 2),
+            "pretrained_adapted": round(pretrained_adapted, 2),
+            "reached": int(reached),
+        }

@@ -1,0 +1,91 @@
+"""Programs that do the same, side by side: one after the other in rounds whose order rotates, so that all meet the same weather.
+
+A contestant is a command that takes ``--seed N`` and prints, as its last line, what came of it as JSON. What was found is kept as
+one row per run in ``benchmarks/results``; rows that are there are not made again.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from statistics import median
+
+ROOT = Path(__file__).parent.parent
+RESULTS = Path(__file__).parent / "results"
+OURS = sys.executable
+PEERS = {name: ROOT / f".venv-{name}" / "bin" / "python" for name in ("sb3", "rllib")}
+"""Environments that ``make peers`` builds."""
+Row = dict[str, str]
+COLUMNS: tuple[str, ...] = ("contestant", "seed", "seconds", "env_steps", "reached", "besides")
+
+
+def hold(path: Path, contestants: Mapping[str, Sequence[str]], seeds: Sequence[int]) -> None:
+    """Run what has not been run yet, and write it down."""
+    rows = read(path)
+    done = {(row["contestant"], row["seed"]) for row in rows}
+    names = list(contestants)
+    for seed in seeds:
+        for name in names[seed % len(names) :] + names[: seed % len(names)]:
+            if (name, str(seed)) in done:
+                continue
+            began = time.perf_counter()
+            found = outcome([*contestants[name], "--seed", str(seed)])
+            besides = time.perf_counter() - began - found["seconds"]
+            rows.append({"contestant": name, "seed": str(seed), "besides": f"{besides:.1f}", **shown(found)})
+            print("  ".join(rows[-1].values()), flush=True)
+            write(path, rows)
+
+
+def shown(found: Mapping[str, float]) -> Row:
+    return {"seconds": f"{found['seconds']:.2f}", "env_steps": f"{found['env_steps']:.0f}", "reached": f"{found['reached']:.0f}"}
+
+
+def outcome(command: Sequence[str]) -> dict[str, float]:
+    """What a contestant prints last."""
+    one_thread = {**os.environ, "OMP_NUM_THREADS": "1", "RAY_DEDUP_LOGS": "0", "RAY_USAGE_STATS_ENABLED": "0"}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=one_thread, timeout=600)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(command)} failed:\n{done.stderr[-3000:]}")
+    found: dict[str, float] = json.loads(done.stdout.strip().splitlines()[-1])
+    return found
+
+
+def read(path: Path) -> list[Row]:
+    """The rows of a file; none if it is not there."""
+    if not path.exists():
+        return []
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def write(path: Path, rows: Sequence[Row]) -> None:
+    path.parent.mkdir(exist_ok=True)
+    ordered = sorted(rows, key=lambda row: (row["contestant"], int(row["seed"])))
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS)
+        writer.writeheader()
+        writer.writerows(ordered)
+
+
+def spread(values: Sequence[float], form: str) -> str:
+    """Median, least and most."""
+    if not values:
+        return "-"
+    return f"{median(values):{form}} [{min(values):{form}}..{max(values):{form}}]"
+
+
+def speed(row: Row) -> float:
+    """Env steps per second."""
+    return float(row["env_steps"]) / float(row["seconds"])
+
+
+def ratios(own: list[Row], base: str, rows: list[Row], of: Callable[[Row], float]) -> list[float]:
+    """Seed by seed, so that both ran in the same minutes."""
+    bases = {row["seed"]: of(row) for row in rows if row["contestant"] == base}
+    return [of(row) / bases[row["seed"]] for row in own if row["seed"] in bases]

@@ -1,0 +1,56 @@
+"""tflow's PPO on CartPole-v1. ``--like sb3``: as much learning per env step as Stable-Baselines3's defaults, and no target."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import time
+
+from tflow import PPO, LocalRuntime, RayRuntime
+from tflow.rl.worker import RolloutWorker
+from tflow.runtime.base import Runtime
+
+LIKE_SB3 = PPO(epochs=10, minibatch=64, lr=3e-4)
+"""The same network as theirs is the default: 64 x 64 tanh, apart for actions and values."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("--seconds", type=float, required=True)
+    parser.add_argument("--runtime", choices=("local", "ray"), default="local")
+    parser.add_argument("--like", choices=("ours", "sb3"), default="ours")
+    given = parser.parse_args()
+    algorithm = PPO() if given.like == "ours" else LIKE_SB3
+    target = 475.0 if given.like == "ours" else float("inf")
+    if given.runtime == "local":
+        print(json.dumps(trained(algorithm, target, LocalRuntime(), given.seed, given.seconds)))
+        return
+    import ray
+
+    ray.init(num_cpus=8, include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
+    print(json.dumps(trained(algorithm, target, RayRuntime(), given.seed, given.seconds)))
+
+
+def is_there(_: RolloutWorker) -> bool:
+    return True
+
+
+def trained(algorithm: PPO, target: float, runtime: Runtime, seed: int, limit: float) -> dict[str, float]:
+    """Until the last 20 episodes are good enough, or the time is over. The clock runs from when workers and learner are there."""
+    with algorithm.run(runtime=runtime, seed=seed) as run:
+        run.run.ask(run.workers, is_there)
+        run.policy()
+        began = time.perf_counter()
+        for metrics in run:
+            seconds = time.perf_counter() - began
+            latest = metrics.episodes.returns[-20:]
+            reached = len(latest) == 20 and sum(latest) / 20 >= target
+            if reached or seconds > limit:
+                return {"seconds": seconds, "env_steps": metrics.env_steps, "reached": int(reached)}
+    raise AssertionError("PPO does not end by itself")
+
+
+if __name__ == "__main__":
+    main()
