@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tflow.combinators import check
 from tflow.rl.schedules import Schedule, schedule_of
 
 if TYPE_CHECKING:
     import torch
+
+
+class Steps(Protocol):
+    """What a learner needs of an optimiser; all of torch's have it."""
+
+    @property
+    def param_groups(self) -> list[dict[str, Any]]: ...  # Any: options of all kinds
+
+    def step(self) -> object: ...
+
+    def state_dict(self) -> dict[str, Any]: ...  # Any: as above
+
+    def load_state_dict(self, state_dict: dict[str, Any], /) -> None: ...  # Any: as above
 
 
 @dataclass(frozen=True)
@@ -24,8 +38,8 @@ class Optimizer(ABC):
         check.positive(where, "lr", schedule_of(self.lr, where=f"{where}: lr").at(0))
 
     @abstractmethod
-    def build(self, parameters: list[torch.nn.Parameter]) -> torch.optim.Optimizer:
-        """The torch optimiser; its learning rate is set before each step."""
+    def build(self, parameters: list[torch.nn.Parameter]) -> Steps:
+        """The optimiser, such as one of torch's; its learning rate is set before each step."""
 
 
 @dataclass(frozen=True)
@@ -36,18 +50,45 @@ class Adam(Optimizer):
     eps: float = 1e-5
     weight_decay: float = 0.0
 
-    def build(self, parameters: list[torch.nn.Parameter]) -> torch.optim.Optimizer:
+    def build(self, parameters: list[torch.nn.Parameter]) -> Steps:
+        (parameter,) = parameters
+        return FlatAdam(parameter, self)
+
+
+class FlatAdam:
+    """Adam for one parameter, to the same numbers as torch's, whose own way to each step takes longer than the step itself when
+    networks are small. Nor does it wait seconds for a compiler that it never uses to be imported."""
+
+    def __init__(self, parameter: torch.nn.Parameter, options: Adam) -> None:
         import torch
 
-        kind = torch.optim.AdamW if self.weight_decay else torch.optim.Adam
-        return kind(
-            parameters,
-            lr=schedule_of(self.lr).at(0),
-            betas=self.betas,
-            eps=self.eps,
-            weight_decay=self.weight_decay,
-            fused=True,
-        )
+        self.parameter, self.options = parameter, options
+        self.param_groups: list[dict[str, Any]] = [{"lr": schedule_of(options.lr).at(0)}]  # Any: as torch has it
+        self.steps = 0
+        self.mean, self.square = torch.zeros_like(parameter.data), torch.zeros_like(parameter.data)
+
+    def step(self) -> None:
+        """Follow the gradient."""
+        (first, second), lr, gradient = self.options.betas, self.param_groups[0]["lr"], self.parameter.grad
+        assert gradient is not None
+        weights = self.parameter.data
+        self.steps += 1
+        if self.options.weight_decay:
+            weights.mul_(1 - lr * self.options.weight_decay)
+        self.mean.lerp_(gradient, 1 - first)
+        self.square.mul_(second).addcmul_(gradient, gradient, value=1 - second)
+        size = self.square.sqrt().div_(math.sqrt(1 - second**self.steps)).add_(self.options.eps)
+        weights.addcdiv_(self.mean, size, value=-lr / (1 - first**self.steps))
+
+    def state_dict(self) -> dict[str, Any]:  # Any: as torch has it
+        """All that changes."""
+        return {"steps": self.steps, "mean": self.mean, "square": self.square}
+
+    def load_state_dict(self, state_dict: dict[str, Any], /) -> None:  # Any: as above
+        """Go on from there."""
+        self.steps = int(state_dict["steps"])
+        self.mean.copy_(state_dict["mean"])
+        self.square.copy_(state_dict["square"])
 
 
 @dataclass(frozen=True)
@@ -58,7 +99,7 @@ class RMSprop(Optimizer):
     eps: float = 1e-5
     momentum: float = 0.0
 
-    def build(self, parameters: list[torch.nn.Parameter]) -> torch.optim.Optimizer:
+    def build(self, parameters: list[torch.nn.Parameter]) -> Steps:
         import torch
 
         return torch.optim.RMSprop(
@@ -72,7 +113,7 @@ class SGD(Optimizer):
 
     momentum: float = 0.0
 
-    def build(self, parameters: list[torch.nn.Parameter]) -> torch.optim.Optimizer:
+    def build(self, parameters: list[torch.nn.Parameter]) -> Steps:
         import torch
 
         return torch.optim.SGD(parameters, lr=schedule_of(self.lr).at(0), momentum=self.momentum)
