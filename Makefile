@@ -8,7 +8,7 @@ BIN := .venv/bin
 STAMP := .venv/ready
 .DEFAULT_GOAL := help
 
-.PHONY: help setup demo test quick lint types tests test-mypy-range pin search mutants learn curves bench bench-rl bench-ray bench-check clean
+.PHONY: help setup demo test quick lint types tests test-mypy-range pin search mutants learn curves peers bench bench-rl bench-ray bench-check bench-ppo bench-pong clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -73,8 +73,27 @@ RUNTIME ?= local
 learn: setup  ## Train until a target is reached, and note it: ALGO=ppo SEED=0 RUNTIME=local (minutes; benchmarks/learn.py)
 	$(BIN)/python -m benchmarks.learn $(ALGO) --seed $(SEED) --runtime $(RUNTIME)
 
-curves: setup  ## Fill the table of docs/results.md with what was learned
+curves: setup  ## Fill docs/results.md with what was learned and measured, and draw the curves
 	$(BIN)/python -m benchmarks.curves
+
+peers: .venv-sb3/ready .venv-rllib/ready  ## Environments for Stable-Baselines3 and RLlib, which pin other versions than ours (three minutes)
+
+.venv-sb3/ready:
+	$(PYTHON) -m venv .venv-sb3
+	.venv-sb3/bin/python -m pip install --quiet --disable-pip-version-check torch==2.13.0 stable-baselines3==2.9.2 gymnasium==1.4.0 numpy==2.4.6
+	touch $@
+
+.venv-rllib/ready:
+	$(PYTHON) -m venv .venv-rllib
+	.venv-rllib/bin/python -m pip install --quiet --disable-pip-version-check torch==2.13.0 'ray[rllib]==2.60.0' gymnasium==1.2.2 numpy==2.4.6 \
+		ale-py==0.12.1 opencv-python-headless==5.0.0.93
+	touch $@
+
+bench-ppo: setup peers  ## PPO against Stable-Baselines3, RLlib and a single file (20 minutes; runs that were made are kept)
+	$(BIN)/python -m benchmarks.ppo
+
+bench-pong: setup peers  ## IMPALA on Pong against RLlib's (7 minutes; as above)
+	$(BIN)/python -m benchmarks.impala_pong
 
 bench-rl: setup  ## Rollouts against bare envs, and prioritised replay (four minutes; see benchmarks/replay.py for peers)
 	$(BIN)/python -m benchmarks.rollouts
@@ -87,4 +106,4 @@ bench-ray: setup  ## Plans on Ray against loops by hand and ray.util.iter (seven
 	$(BIN)/python -m benchmarks.ray_overhead
 
 clean:  ## Remove the environment and all caches
-	rm -rf .venv .venv-mypy .tflow_cache .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist *.egg-info
+	rm -rf .venv .venv-mypy .venv-sb3 .venv-rllib .tflow_cache .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist *.egg-info

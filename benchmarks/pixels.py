@@ -5,6 +5,8 @@ Episodes end after 2,500 steps at the latest: a policy that does not explore may
 
 from __future__ import annotations
 
+from typing import Any
+
 import gymnasium
 from torch import Tensor, nn
 
@@ -26,8 +28,9 @@ class Network(nn.Module):
 
     features = 128
 
-    def __init__(self, space: gymnasium.spaces.Box) -> None:
+    def __init__(self, space: gymnasium.Space[Any]) -> None:  # Any: gymnasium's
         super().__init__()
+        assert space.shape is not None
         height, width, channels = space.shape
         self.layers = nn.Sequential(
             nn.Conv2d(channels, 16, 3),

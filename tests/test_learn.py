@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import curves, learn
+from benchmarks import adapting, curves, learn
 from benchmarks.learn import Cell
+from benchmarks.pixels import Network
+from tflow import PPO
 
 WORDS = "ppo --num-envs 2 --fragment 32 --model MLP((8,))"
 
@@ -44,3 +46,37 @@ def test_a_cell_is_made_once_and_counted(
     easy, hard = curves.learned_table().splitlines()[2:]
     assert f"| `tflow train {WORDS}` | local | 1 | 2 of 2 |" in easy
     assert "| 0 of 1 | - | - |" in hard
+
+
+def test_curves_are_drawn_for_what_is_there(folder: Path, tmp_path: Path) -> None:
+    header = "seconds,env_steps,updates,return,evaluation,reached\n"
+    for runtime, seed, last in (("local", 0, 9), ("local", 1, 5), ("ray", 0, 7)):
+        rows = f"1.0,100,1,1.0,2.0,0\n2.0,200,2,2.0,{last},1\n"
+        (folder / f"easy-{runtime}-{seed}.csv").write_text(header + rows)
+    picture = tmp_path / "curves.svg"
+    curves.draw(picture)
+    drawn = picture.read_text()
+    assert all(f">{text}<" in drawn for text in ("easy", "local, 2 seeds", "ray, 1 seeds"))
+    assert ">hard<" not in drawn
+    curves.draw(tmp_path / "again.svg")
+    assert (tmp_path / "again.svg").read_text() == drawn, "so that it changes only when results do"
+
+
+def test_meta_learning_is_compared_with_a_policy_of_the_same_shape(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(adapting, "TASKS", 2)
+    env = adapting.AnyGoal()
+    goals = set()
+    for _ in range(3):
+        env.reset()
+        goals.add(str(env.task))
+    assert len(goals) == 3, "every episode has another goal"
+    run = adapting.Pretraining(num_workers=1, num_envs=2, fragment=8).run()
+    next(run)
+    weights = run.policy().flat.get()
+    before, after = adapting.judged(weights, seed=0)
+    assert before < after < 0, "even one step from nearly nothing helps"
+    assert adapting.judged(weights, seed=0) == (before, after), "on the same goals"
+
+
+def test_a_game_of_pictures_is_one_that_the_network_sees() -> None:
+    PPO(env="benchmarks.pixels:MinAtar/Breakout-v1", model=Network).check()

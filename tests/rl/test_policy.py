@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import struct
 from collections import OrderedDict
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,7 @@ from tflow import A3CLoss, ActorCriticSpec, Adam, Batch, CheckpointError, DQNLos
 from tflow.rl.flat import FlatWeights, tensor
 from tflow.rl.learner import Learner
 from tflow.rl.models import LSTM, MLP, ImpalaCNN, Members, ModelLike, NatureCNN, SmallCNN
-from tflow.rl.optimizers import SGD
+from tflow.rl.optimizers import SGD, Optimizer
 from tflow.rl.policies import PolicySpec, make_policy
 from tflow.rl.policy import ActorCritic, Policy, QPolicy
 from tflow.rl.saving import space_from_json, space_to_json
@@ -219,16 +221,21 @@ def batch(rows: int = 12, seed: int = 0) -> Batch[str]:
 
 
 @pytest.mark.parametrize(
-    "optimizer", [Adam(lr=0.01), Adam(lr=0.01, weight_decay=0.1), RMSprop(lr=0.01), SGD(lr=0.1, momentum=0.9)]
+    ("optimizer", "torchs"),
+    [
+        (Adam(lr=0.01), partial(torch.optim.Adam, lr=0.01, eps=1e-5)),
+        (Adam(lr=0.01, weight_decay=0.1), partial(torch.optim.AdamW, lr=0.01, eps=1e-5, weight_decay=0.1)),
+        (RMSprop(lr=0.01), partial(torch.optim.RMSprop, lr=0.01, alpha=0.99, eps=1e-5)),
+        (SGD(lr=0.1, momentum=0.9), partial(torch.optim.SGD, lr=0.1, momentum=0.9)),
+    ],
 )
-def test_one_flat_step_is_what_torch_does_layer_by_layer(optimizer: Any) -> None:  # Any: the optimisers have a common root
+def test_one_flat_step_is_what_torch_does_layer_by_layer(
+    optimizer: Optimizer, torchs: Callable[[list[nn.Parameter]], torch.optim.Optimizer]
+) -> None:
     learner = Learner(policy(), A3CLoss(), optimizer)
     twin = policy()
     parts = [nn.Parameter(part.detach().clone()) for part in twin.module.parameters()]
-    plain = optimizer.build([nn.Parameter(torch.zeros(1))])
-    reference = type(plain)(
-        parts, **{key: value for key, value in plain.defaults.items() if key not in ("fused", "decoupled_weight_decay")}
-    )
+    reference = torchs(parts)
     for _ in range(3):
         gradient, _ = learner.gradients(batch())
         at = 0
@@ -371,3 +378,19 @@ def test_a_policy_with_a_memory_is_trained_on_sequences() -> None:
         from tflow.rl.tensors import Tensors
 
         learner.policy.evaluate(Tensors.of(data))  # type: ignore[attr-defined]  # an actor-critic
+
+
+@pytest.mark.parametrize(
+    ("seen", "model", "shared"),
+    [
+        (BOX, "auto", False),
+        (PICTURE, "auto", True),
+        (PICTURE, LSTM(4, ImpalaCNN((4,), 8)), True),
+        (PICTURE, MLP((8,)), False),
+        (NESTED, "auto", False),
+    ],
+)
+def test_pictures_are_seen_once_for_actions_and_values(seen: Any, model: ModelLike, shared: bool) -> None:  # Any: a space
+    made = make_policy(ActorCriticSpec(), model, seen, spaces.Discrete(2))
+    assert isinstance(made, ActorCritic)
+    assert (made.net.value_encoder is None) is shared

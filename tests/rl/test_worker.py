@@ -22,7 +22,7 @@ from tflow.rl.arrays import Array
 from tflow.rl.batch import Batch, Rollout
 from tflow.rl.exploration import Explorer, GaussianNoise, OUNoise
 from tflow.rl.losses import Loss
-from tflow.rl.models import LSTM, MLP, SmallCNN
+from tflow.rl.models import LSTM, MLP, ModelLike, SmallCNN
 from tflow.rl.multi_worker import MultiWorker
 from tflow.rl.policies import ActorCriticSpec
 from tflow.rl.worker import SingleWorker, Weights, seed_for
@@ -568,3 +568,17 @@ def test_gymnasiums_wrappers_in_a_worker() -> None:
     worker.sample()
     settled = cast("Array", worker.sample().nested("obs"))
     assert np.abs(settled.std(axis=0) - 1).max() < 0.5
+
+
+@pytest.mark.parametrize(
+    ("model", "shared"), [(MLP((4,), "relu"), False), (MLP((4,), "relu"), True), (LSTM(3, MLP((4,))), False)]
+)
+def test_values_are_those_of_the_policy_that_acted(model: ModelLike, shared: bool) -> None:
+    """Whether they are computed step by step or for the whole fragment at once."""
+    loss = A3CLoss(spec=ActorCriticSpec(shared=shared))
+    worker = SingleWorker(spec((((3, "terminated"), (5, "truncated")),), loss=loss, model=model, num_envs=2, fragment=11), SHARD)
+    rollout = worker.sample().untyped()
+    state = rollout["state"] if "state" in rollout else worker.policy.initial_state(len(rollout))
+    expected = worker.policy.values(rollout.nested("obs"), state)
+    np.testing.assert_allclose(rollout["values"], expected, rtol=1e-4, atol=1e-6)
+    assert len(set(rollout["values"].tolist())) > 2
