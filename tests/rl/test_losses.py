@@ -167,3 +167,18 @@ def test_padding_does_not_count() -> None:
     )
     again = loss.compute(policy, Tensors.of(dirty), target=None, steps=0).total
     assert float(again.detach()) == pytest.approx(float(alone.detach()), rel=1e-5)
+
+
+@pytest.mark.parametrize(("factor", "scaled"), [(1.0, False), (100.0, True)])
+def test_errors_of_values_count_in_units_of_what_returns_vary_by(factor: float, scaled: bool) -> None:
+    rows = batch().with_columns(ComputeAdvantages(gamma=0.9, lam=0.8).compute(batch()))
+    rows = rows.with_columns({"returns": rows["returns"] * np.float32(factor)})
+    variance = float(rows["returns"].astype(np.float64).var())
+    assert (variance > 1) is scaled
+    policy = made(PPOLoss().policy())
+    plain, usual = (
+        loss.compute(policy, Tensors.of(rows), target=None, steps=0) for loss in (PPOLoss(scale_values=False), PPOLoss())
+    )
+    errors = [float((got.total - got.stats["policy_loss"]).detach()) for got in (plain, usual)]
+    assert errors[1] == pytest.approx(errors[0] / max(1.0, variance), rel=1e-4)
+    assert float(plain.stats["value_loss"].detach()) == float(usual.stats["value_loss"].detach()), "reported as it is"

@@ -46,6 +46,8 @@ class PPO(SinglePolicy):
         value_clip: How far a value may move per batch; None lets it.
         value_coef: What the error of the values counts in the loss.
         entropy_coef: What the entropy of the policy counts: more of it explores longer.
+        scale_values: That error counts in units of the variance of the returns, where it is more than 1: large rewards need no
+            scaling.
         normalize: Standardise the advantages of each minibatch.
         kl_coef: How much diverging from the policy that acted is penalised.
         max_kl: A minibatch on which the policy has diverged further ends the training on its batch; None goes on.
@@ -71,6 +73,8 @@ class PPO(SinglePolicy):
     """What the error of the values counts in the loss."""
     entropy_coef: float | Schedule = 0.0
     """What the entropy of the policy counts: more of it explores longer."""
+    scale_values: bool = True
+    """That error counts in units of the variance of the returns, where it is more than 1: large rewards need no scaling."""
     normalize: bool = True
     """Standardise the advantages of each minibatch."""
     kl_coef: float | Schedule = 0.0
@@ -84,6 +88,7 @@ class PPO(SinglePolicy):
             value_clip=self.value_clip,
             value_coef=self.value_coef,
             entropy_coef=self.entropy_coef,
+            scale_values=self.scale_values,
             normalize=self.normalize,
             kl_coef=self.kl_coef,
             max_kl=self.max_kl,

@@ -143,6 +143,9 @@ class PPOLoss(Loss[PPOReads, Sync]):
     """How far the values may move per batch; None lets them."""
     value_coef: float = 0.5
     entropy_coef: float | Schedule = 0.0
+    scale_values: bool = True
+    """The error of the values counts in units of the variance of the returns, where that is more than 1: however large rewards
+    are, it does not drown what the policy is to learn."""
     normalize: bool = True
     """Standardise the advantages of each minibatch."""
     kl_coef: float | Schedule = 0.0
@@ -183,7 +186,8 @@ class PPOLoss(Loss[PPOReads, Sync]):
             misses = torch.maximum(misses, (near - batch["returns"]).square())
         miss, entropy = batch.mean(misses), batch.mean(found.entropy)
         kl = batch.mean(ratio - 1 - shift)  # an unbiased estimate that is never negative, and so is its gradient's
-        total = self.value_coef * miss - gain
+        scale = batch.moments(batch["returns"])[1].square().clamp(min=1.0) if self.scale_values else 1.0
+        total = self.value_coef * miss / scale - gain
         bonus, penalty = schedule_of(self.entropy_coef).at(steps), schedule_of(self.kl_coef).at(steps)
         if bonus:  # what counts nothing is left out: its gradient would be computed all the same
             total = total - bonus * entropy

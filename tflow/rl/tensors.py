@@ -66,13 +66,18 @@ class Tensors:
         counts = self.columns["mask"] & ~self.columns["burn_in"]
         return (values * counts).sum() / counts.sum().clamp(min=1)
 
+    def moments(self, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and standard deviation over the rows that count."""
+        if "mask" not in self.columns:
+            apart, middle = torch.std_mean(values, correction=0)  # one call: small minibatches are all calls
+            return middle, apart
+        middle = self.mean(values)
+        return middle, self.mean((values - middle).square()).sqrt()
+
     def standardized(self, values: Tensor) -> Tensor:
         """Values with mean 0 and standard deviation 1 over the rows that count."""
-        if "mask" not in self.columns:
-            spread, middle = torch.std_mean(values, correction=0)  # one call: small minibatches are all calls
-            return (values - middle) / (spread + 1e-8)
-        centred = values - self.mean(values)
-        return centred / (self.mean(centred.square()).sqrt() + 1e-8)
+        middle, apart = self.moments(values)
+        return (values - middle) / (apart + 1e-8)
 
 
 def _nested(columns: Mapping[str, Tensor], name: str) -> Tensor | dict[str, Tensor]:
