@@ -8,7 +8,7 @@ BIN := .venv/bin
 STAMP := .venv/ready
 .DEFAULT_GOAL := help
 
-.PHONY: help setup demo test quick lint types tests test-mypy-range pin search mutants learn curves peers bench bench-rl bench-ray bench-check bench-ppo bench-pong clean
+.PHONY: help setup demo test quick lint types tests test-mypy-range pin search mutants learn curves peers bench bench-rl bench-ray bench-check bench-ppo bench-pong bench-where clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -92,12 +92,15 @@ peers: .venv-sb3/ready .venv-rllib/ready  ## Environments for Stable-Baselines3 
 bench-ppo: setup peers  ## PPO against Stable-Baselines3, RLlib and a single file (20 minutes; runs that were made are kept)
 	$(BIN)/python -m benchmarks.ppo
 
-bench-pong: setup peers  ## IMPALA on Pong against RLlib's (7 minutes; as above)
+bench-pong: setup peers  ## IMPALA on Pong against RLlib's (6 minutes; as above)
 	$(BIN)/python -m benchmarks.impala_pong
 
 bench-rl: setup  ## Rollouts against bare envs, and prioritised replay (four minutes; see benchmarks/replay.py for peers)
 	$(BIN)/python -m benchmarks.rollouts
 	$(BIN)/python -m benchmarks.replay
+
+bench-where: setup  ## Where the time of PPO on CartPole and of IMPALA on Pong goes (one minute)
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.where
 
 bench-check: setup  ## What checking plans costs, with and without the plugin (five minutes)
 	$(BIN)/python -m benchmarks.check

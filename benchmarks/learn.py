@@ -38,7 +38,7 @@ class Cell:
     """Env steps between two evaluations."""
 
 
-BREAKOUT = "--env benchmarks.pixels:MinAtar/Breakout-v1 --model benchmarks/pixels.py:Network"
+PIXELS = "--env benchmarks.pixels:MinAtar/{}-v1 --model benchmarks/pixels.py:Network"
 CELLS = {
     "ppo": Cell("ppo --env CartPole-v1", 475, 180, 5_000),
     "a2c": Cell("a2c --env CartPole-v1", 475, 300, 10_000),
@@ -48,8 +48,8 @@ CELLS = {
     "apex": Cell("apex --env CartPole-v1", 450, 300, 5_000),
     "ppo_dqn": Cell("ppo_dqn", 450, 600, 5_000),
     "ppo-pendulum": Cell("ppo --env Pendulum-v1", -300, 600, 20_000),
-    "ppo-breakout": Cell(f"ppo {BREAKOUT} --entropy-coef 0.01", 10, 600, 100_000),
-    "impala-breakout": Cell(f"impala {BREAKOUT}", 10, 600, 100_000),
+    "ppo-breakout": Cell(f"ppo {PIXELS.format('Breakout')} --entropy-coef 0.01", 10, 600, 100_000),
+    "impala-invaders": Cell(f"impala {PIXELS.format('SpaceInvaders')} --lr 1e-3", 20, 600, 100_000),
 }
 """``maml`` is a cell, too, with a judge of its own: ``benchmarks.adapting``."""
 

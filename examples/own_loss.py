@@ -46,7 +46,7 @@ class MirrorPPO(PPO):
 
 def asymmetry_after(mirror_coef: float, updates: int) -> float:
     """Train, and return the asymmetry in the last step of training."""
-    config = MirrorPPO(mirror_coef=mirror_coef, num_workers=1, fragment=64, epochs=4, minibatch=128)
+    config = MirrorPPO(mirror_coef=mirror_coef, num_workers=1, num_envs=8, fragment=64, epochs=4, minibatch=128)
     return config.run(stop=Stop(updates=updates), seed=1).finish().training.latest["asymmetry"]
 
 

@@ -40,7 +40,7 @@ class Waves(nn.Module):
 def main(updates: int = 60, file: Path | None = None) -> tuple[Policy, Policy]:
     """Train, save and load; both policies."""
     model = partial(Waves, features=48)
-    config = PPO(model=model, num_workers=1, fragment=64, epochs=4, minibatch=128)
+    config = PPO(model=model, num_workers=1, num_envs=8, fragment=64, epochs=4, minibatch=128)
     print(config.plan(), end="\n\n")
     training = config.run(stop=Stop(updates=updates))
     for metrics in training:

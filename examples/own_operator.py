@@ -52,7 +52,7 @@ def shaped(stream: Iter[Rollout, Sync]) -> Iter[Shaped, Sync]:
 
 def main(updates: int = 60) -> list[Shaped]:
     """Train, and return the batches that were trained on."""
-    config, seen = PPO(num_workers=1, fragment=64, epochs=4, minibatch=128), list[Shaped]()
+    config, seen = PPO(num_workers=1, num_envs=8, fragment=64, epochs=4, minibatch=128), list[Shaped]()
     workers = config.workers(config.loss())
     rollouts = ConcatRounds(ParallelRollouts(workers).gather_rounds())
     stats = tflow.ppo_plan(shaped(rollouts).tap(seen.append), workers, config)

@@ -144,7 +144,7 @@ def test_flags_without_values_are_yes_or_no() -> None:
 def test_flags_lead_into_configurations_inside() -> None:
     _, found = from_flags(["--ppo.lr", "0.5", "--ppo.model=MLP((8,))", "--dqn.no-double"])
     config = configured(PPODQN, affirmed(PPODQN, found))
-    assert config.ppo == PPO(lr=0.5, model=MLP((8,)))
+    assert config.ppo == dataclasses.replace(PPODQN().ppo, lr=0.5, model=MLP((8,)))
     assert config.dqn == DQN(double=False)
 
 

@@ -32,16 +32,8 @@ from tflow.rl.models import (
     build_encoder,
     zero_observations,
 )
-from tflow.rl.networks import (
-    ActorCriticNet,
-    DictEncoder,
-    Flat,
-    NoisyLinear,
-    QNet,
-    Recurrent,
-    RecurrentEncoder,
-    Residual,
-)
+from tflow.rl.networks import DictEncoder, Flat, Recurrent, RecurrentEncoder, Residual
+from tflow.rl.policy_networks import ActorCriticNet, NoisyLinear, QNet
 
 AnySpace = spaces.Space[Any]  # Any: what a space holds is known only at run time
 VECTOR = spaces.Box(-1, 1, (4,), np.float32)

@@ -20,8 +20,9 @@ from tflow.rl.arrays import Array, Obs
 from tflow.rl.flat import FlatWeights, tensor
 from tflow.rl.heads import Categorical, Head, head_for
 from tflow.rl.models import LSTM, ModelLike, build_encoder
-from tflow.rl.networks import ActorCriticNet, QNet, sees_pictures
+from tflow.rl.networks import sees_pictures
 from tflow.rl.policies import ActorCriticSpec, PolicySpec, QSpec, make_policy
+from tflow.rl.policy_networks import ActorCriticNet, QNet
 from tflow.rl.spaces import Layout, zero_based
 from tflow.rl.tensors import Tensors
 

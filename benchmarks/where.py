@@ -1,0 +1,67 @@
+"""Where the time goes in what ``benchmarks.ppo`` and ``benchmarks.impala_pong`` measure (``make bench-where``; one minute).
+
+PPO on CartPole-v1: the share of each operator, on the local runtime. IMPALA on Pong: milliseconds of one core per env step, for
+the emulator, for a worker (the emulator and acting), and for the learner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import process_time
+
+import numpy as np
+import torch
+
+from tflow import IMPALA, PPO, NatureCNN, Stop
+from tflow.algos.evaluating import report_of
+from tflow.rl.worker import SingleWorker
+from tflow.types import Shard
+
+PONG = IMPALA(env="ALE/Pong-v5", model=NatureCNN(), num_envs=10, fragment=50, lr=5e-4)
+SHARD = Shard("where", 0, 1, 0, 0)
+
+
+def shares(algorithm: PPO, env_steps: int) -> dict[str, float]:
+    """Of the time that operators were busy."""
+    busy = algorithm.run(stop=Stop(env_steps=env_steps)).finish().speed.operators
+    return {name: seconds / sum(busy.values()) for name, seconds in busy.items()}
+
+
+def costs(algorithm: IMPALA) -> dict[str, float]:
+    """CPU milliseconds per env step."""
+    torch.set_num_threads(1)
+    worker = report_of(algorithm.plan()).workers.spec(SHARD)
+    assert isinstance(worker, SingleWorker)
+    rollout, rows = worker.sample(), algorithm.num_envs * algorithm.fragment
+    rng = np.random.default_rng(0)
+
+    def emulate() -> None:
+        for _ in range(algorithm.fragment):
+            for lane in worker.lanes:
+                lane.envs.begin(rng.integers(6, size=lane.envs.num))
+            for lane in worker.lanes:
+                lane.envs.finish()
+
+    learner = worker.learner(rollout.policy)
+    return {
+        "emulator": 1000 * least(emulate) / rows,
+        "emulator and acting": 1000 * least(worker.sample) / rows,
+        "learner": 1000 * least(lambda: learner.train(rollout, max_norm=0.5)) / rows,
+    }
+
+
+def least(job: Callable[[], object]) -> float:
+    """CPU seconds, of five times the least; those of threads count."""
+    found = []
+    for _ in range(5):
+        began = process_time()
+        job()
+        found.append(process_time() - began)
+    return min(found)
+
+
+if __name__ == "__main__":
+    for name, share in shares(PPO(), 300_000).items():
+        print(f"{share:6.1%}  {name}")
+    for name, milliseconds in costs(PONG).items():
+        print(f"{milliseconds:6.2f} ms  {name}")
