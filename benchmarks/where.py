@@ -1,7 +1,7 @@
 """Where the time goes in what ``benchmarks.ppo`` and ``benchmarks.impala_pong`` measure (``make bench-where``; one minute).
 
-PPO on CartPole-v1: the share of each operator, on the local runtime. IMPALA on Pong: milliseconds of one core per env step, for
-the emulator, for a worker (the emulator and acting), and for the learner.
+PPO on CartPole-v1: the share of each operator, on the local runtime, and what an update costs. IMPALA on Pong: milliseconds of
+one core per env step, for the emulator, for a worker (the emulator and acting), and for the learner.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import torch
 
 from tflow import IMPALA, PPO, NatureCNN, Stop
 from tflow.algos.evaluating import report_of
+from tflow.rl.advantages import ComputeAdvantages
 from tflow.rl.worker import SingleWorker
 from tflow.types import Shard
 
@@ -25,6 +26,17 @@ def shares(algorithm: PPO, env_steps: int) -> dict[str, float]:
     """Of the time that operators were busy."""
     busy = algorithm.run(stop=Stop(env_steps=env_steps)).finish().speed.operators
     return {name: seconds / sum(busy.values()) for name, seconds in busy.items()}
+
+
+def per_update(algorithm: PPO, rows: int) -> float:
+    """CPU milliseconds of one update on so many rows."""
+    torch.set_num_threads(1)
+    worker = report_of(algorithm.plan()).workers.spec(SHARD)
+    assert isinstance(worker, SingleWorker)
+    rollout = worker.sample()
+    ready = rollout.with_columns(ComputeAdvantages(gamma=algorithm.gamma, lam=algorithm.lam).compute(rollout))
+    learner, updates = worker.learner(rollout.policy), -(-len(ready) // rows)
+    return 1000 * least(lambda: learner.train(ready, minibatch=rows, max_norm=0.5)) / updates
 
 
 def costs(algorithm: IMPALA) -> dict[str, float]:
@@ -63,5 +75,7 @@ def least(job: Callable[[], object]) -> float:
 if __name__ == "__main__":
     for name, share in shares(PPO(), 300_000).items():
         print(f"{share:6.1%}  {name}")
+    for rows in (64, 512):
+        print(f"{per_update(PPO(), rows):6.2f} ms  an update of PPO on {rows} rows")
     for name, milliseconds in costs(PONG).items():
         print(f"{milliseconds:6.2f} ms  {name}")
