@@ -32,7 +32,7 @@ TASKS = 40
 STEPS, EVERY = 1_200_000, 200_000
 """Env steps of MAML, and between two judgements."""
 PRETRAINED = 400_000
-"""Env steps without meta-learning. That is much less; more of them change its return no more, and adapting gets worse."""
+"""Env steps without meta-learning: fewer than MAML has, because its envs are slow. Give it as many before comparing closely."""
 MARGIN = 5.0
 """By how much adapting must help, and by how much more than it helps the other policy."""
 OTHERS = ("pretrained", "pretrained_adapted")
