@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.laws.world import RUNTIMES, over_runtimes
+from tests.laws.world import RUNTIMES, dice, over_runtimes
 from tflow import (
     A2C,
     A3C,
@@ -28,6 +28,7 @@ from tflow import (
     TrainingRun,
 )
 from tflow.algos.evaluating import evaluated
+from tflow.runtime.sim import SimRuntime
 
 SMALL = PPO(num_workers=1, num_envs=2, fragment=16, epochs=1, minibatch=32, model=MLP((8,)))
 
@@ -170,6 +171,18 @@ def test_what_was_evaluated_is_not_what_was_learned_since() -> None:
         assert next(run).evaluations == 1, "this is a step of training"
         assert not np.array_equal(run.policy().flat.get(), then)
         assert np.array_equal(run.evaluated_policies()["default"].flat.get(), then)
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("rounds", [1, 2])
+def test_an_evaluation_that_is_under_way_or_due_at_the_end_is_waited_for(seed: int, rounds: int) -> None:
+    """Whatever is slow: in one of these orders, the first evaluation is not over when the second round is."""
+    notes = Notes()
+    with SimRuntime(dice(seed)) as session:
+        run = SMALL.run(stop=Stop(env_steps=30 * rounds), callbacks=[notes], eval_every=32, eval_episodes=2, runtime=session)
+        reports = list(run)
+        assert (reports[-1].evaluations, reports[-1].evaluation.weights_at) == (1, 32)
+        assert len(notes.heard) == len(reports) + 2, "each report is heard once, and so are beginning and end"
 
 
 def test_policies_that_adapt_are_evaluated_all_along() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -10,13 +11,17 @@ import pytest
 
 import tflow
 from tests.laws.world import RUNTIMES, over_repeatable_runtimes
-from tests.rl.toy_envs import PlannedEnv
+from tests.rl.toy_envs import Life, PlannedEnv, TogetherEnv
 from tflow import (
     MLP,
+    PPO,
+    PPODQN,
     SGD,
+    Algorithm,
     ComputeAdvantages,
     ConcatRounds,
     Deadlock,
+    EnvError,
     EnvSpec,
     Episodes,
     Evaluators,
@@ -27,6 +32,7 @@ from tflow import (
     PlanError,
     PPOLoss,
     ReportMetrics,
+    Stop,
     TrainOneStep,
     TrainStats,
     Union,
@@ -130,6 +136,24 @@ def test_without_every_they_are_made_all_the_time() -> None:
     assert shown in ("tE" * 5, "Et" * 5)
 
 
+ENDLESS = ((3, "terminated"), (10**9, "terminated"))
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        pytest.param(PPO(env=EnvSpec(partial(PlannedEnv, (ENDLESS,))), num_envs=2, fragment=8), id="one agent"),
+        pytest.param(
+            PPODQN(env=EnvSpec(partial(TogetherEnv, (Life(0, 3), Life(0, 10**9)))), num_envs=2, fragment=8), id="several agents"
+        ),
+    ],
+)
+def test_episodes_without_end_are_not_waited_for(config: Algorithm, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tflow.rl.worker.LONGEST", 50)
+    with pytest.raises(EnvError, match="has an episode that is not over after 50 steps, so it cannot be evaluated"):
+        config.run(eval_every=16, stop=Stop(env_steps=10_000)).finish()
+
+
 # --------------------------------------------------------------------------- with which weights
 
 
@@ -159,12 +183,15 @@ def begins_with(worker: RolloutWorker) -> int:
 def test_what_is_evaluated_is_the_policy_as_it_is_now_without_exploring(runtime: str) -> None:
     workers, evaluators = described(48)
     seen: list[Episodes] = []
+    trained = 0
     with RUNTIMES[runtime]() as session, both(workers, evaluators).run(runtime=session) as run:
         (seed,) = run.ask(evaluators, begins_with)
         while len(seen) < 4:
             item = next(run)
-            if isinstance(item, Episodes):
-                assert item == greedy(workers.policy(run), seed)
+            if isinstance(item, TrainStats):
+                trained += 1
+            else:
+                assert item == replace(greedy(workers.policy(run), seed), weights_at=PER_STEP * trained)
                 seen.append(item)
                 (seed,) = run.ask(evaluators, begins_with)
     assert len({episodes.returns for episodes in seen}) == 4

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Self
 from tflow.algos.evaluating import evaluated, evaluators_in, report_of
 from tflow.combinators import check
 from tflow.combinators.runnable import Plan
-from tflow.errors import PlanError, TflowError
-from tflow.rl.episodes import WINDOW
+from tflow.errors import PlanError, ShardFailed, TflowError
+from tflow.rl.episodes import WINDOW, Episodes
 from tflow.rl.metrics import Metrics
 
 if TYPE_CHECKING:
@@ -97,7 +97,8 @@ class Callback:
 class TrainingRun:
     """A plan being trained. Iterate over it for ``Metrics``; ``policy()`` is what has been learned so far, also afterwards.
 
-    It is a context manager: leaving it, or the end, lets go of all workers. What was learned stays.
+    An evaluation that is under way or due when the goal is reached is waited for, and reported. It is a context manager: leaving
+    it, or the end, lets go of all workers. What was learned stays.
     """
 
     def __init__(
@@ -146,9 +147,9 @@ class TrainingRun:
             raise
         if reached:
             self._end(reached, None)
-        if found is None:
+        if self.metrics is None or found is None:
             raise StopIteration
-        return found
+        return self.metrics
 
     def finish(self) -> Metrics:
         """Train until it is over; the last metrics."""
@@ -193,11 +194,32 @@ class TrainingRun:
     def _seen(self, metrics: Metrics) -> str:
         """Tell everybody. Returns what is reached, if anything is."""
         self.metrics = metrics
+        reached = self._reached(metrics)
+        if reached:
+            self.metrics = self._judged(metrics)
         for each in self._callbacks:
-            each.reported(self, metrics)
+            each.reported(self, self.metrics)
+        return reached
+
+    def _reached(self, metrics: Metrics) -> str:
         if isinstance(self.stop, Stop):
             return self.stop.reached(metrics)
         return "what stop= asked for" if self.stop is not None and self.stop(metrics) else ""
+
+    def _judged(self, metrics: Metrics) -> Metrics:
+        """With what comes of an evaluation that is under way or due: it is waited for."""
+        try:
+            found = [
+                each
+                for evaluators in evaluators_in(self.run.plan)
+                for each in self.run.ask(evaluators, partial(_verdict, every=evaluators.every))
+            ]
+        except ShardFailed:  # whoever was at it is no longer there
+            return metrics
+        latest = max(found, key=lambda each: each.weights_at, default=metrics.evaluation)
+        if latest.weights_at <= metrics.evaluation.weights_at:
+            return metrics
+        return replace(metrics, evaluation=latest, evaluations=metrics.evaluations + 1)
 
     def _end(self, outcome: str, error: BaseException | None) -> None:
         """Everything ends, and every callback that was started hears of it, whatever another one raises."""
@@ -230,6 +252,13 @@ class TrainingRun:
 
 def _evaluated(worker: RolloutWorker) -> dict[str, Array]:
     return worker.evaluated
+
+
+def _verdict(worker: RolloutWorker, *, every: int | None) -> Episodes:
+    """The latest evaluation; another one if that is due with the weights that are there now."""
+    if every is not None and worker.plain_at // every > worker.verdict.weights_at // every:
+        return worker.evaluate()
+    return worker.verdict
 
 
 def _failure(error: BaseException) -> str:

@@ -25,6 +25,8 @@ class Episodes(Frozen):
     """With several agents: the same for each policy, one episode per agent."""
     phases: Mapping[str, Episodes] = field(default_factory=dict)
     """With adapting to tasks: those ``before`` and ``after``."""
+    weights_at: int = 0
+    """Of an evaluation: how many env steps all workers had made when the weights were sent that it is about."""
 
     def merged(self, later: Episodes) -> Episodes:
         """Both, as if they had been counted together.
@@ -38,6 +40,7 @@ class Episodes(Frozen):
             self.lost + later.lost,
             _merged(self.policies, later.policies),
             _merged(self.phases, later.phases),
+            max(self.weights_at, later.weights_at),
         )
 
     def __repr__(self) -> str:

@@ -49,6 +49,8 @@ class MakeDue:
 class Evaluators(AnyWorkers):
     """Workers that evaluate the policies of others."""
 
+    every: int | None = field(kw_only=True)
+    """Env steps of training between evaluations; None if they are made all the time."""
     due: Resident[Due] | None = field(kw_only=True)
 
 
@@ -77,7 +79,7 @@ def create_evaluation_workers(
     spec = replace(workers.spec, num_envs=envs, explore=False, episodes=episodes)
     name = f"{workers.name}.evaluation"
     due = None if every is None else Resident(MakeDue(every), 1, f"{name}.due")
-    return Evaluators(spec, num_workers, name, place=place, spec=spec, due=due)
+    return Evaluators(spec, num_workers, name, place=place, spec=spec, every=every, due=due)
 
 
 class ParallelEvaluations(ParIter[Episodes]):

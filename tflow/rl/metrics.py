@@ -142,7 +142,11 @@ class Metrics(Frozen):
         if len(self.training.policies) > 1:
             found |= {f"{policy}/updates": updates for policy, updates in self.training.policies.items()}
         if self.evaluation.count:
-            found |= {"evaluation/return": self.evaluation.mean_return, "evaluation/length": self.evaluation.mean_length}
+            found |= {
+                "evaluation/return": self.evaluation.mean_return,
+                "evaluation/length": self.evaluation.mean_length,
+                "evaluation/weights_at": self.evaluation.weights_at,
+            }
         for policy, staleness in self.speed.staleness.items():
             prefix = "" if policy == "default" else f"{policy}/"
             found |= {f"{prefix}staleness": staleness.mean, f"{prefix}worst_staleness": staleness.worst}

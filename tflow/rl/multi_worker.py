@@ -252,25 +252,27 @@ class MultiWorker(RolloutWorker):
             seats.finished = []
         return _episodes(finished, lost, by_policy)
 
-    def evaluate(self) -> Episodes:
-        with self.without_exploring():
-            self.seats = {name: seats.anew() for name, seats in self.seats.items()}
-            turns = self.envs.reset(seed_for(self.shard.seed, "evaluation", self.steps))
-            self.returns[:] = 0
-            self.lengths[:] = 0
-            finished: list[tuple[float, int]] = []
-            step = 0
-            while len(finished) < self.spec.episodes:
-                step = step % self.spec.fragment + 1
-                turns, over, _ = self.advance(turns, step, explore=False)
-                finished += over
-                self.steps += self.spec.num_envs
-            found = self.summary(finished[: self.spec.episodes], 0)
-            self.seats = {name: seats.anew() for name, seats in self.seats.items()}
-            self.turns = None
-            self.returns[:] = 0
-            self.lengths[:] = 0
+    def whole_episodes(self) -> Episodes:
+        self.begin_anew()
+        turns = self.envs.reset(seed_for(self.shard.seed, "evaluation", self.steps))
+        finished: list[tuple[float, int]] = []
+        step = 0
+        while len(finished) < self.spec.episodes:
+            step = step % self.spec.fragment + 1
+            turns, over, _ = self.advance(turns, step, explore=False)
+            finished += over
+            self.steps += self.spec.num_envs
+            self.check_ends(self.lengths)
+        found = self.summary(finished[: self.spec.episodes], 0)
+        self.begin_anew()
         return found
+
+    def begin_anew(self) -> None:
+        """The next rollout begins with fresh episodes."""
+        self.seats = {name: seats.anew() for name, seats in self.seats.items()}
+        self.turns = None
+        self.returns[:] = 0
+        self.lengths[:] = 0
 
     def close(self) -> None:
         self.envs.close()

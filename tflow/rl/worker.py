@@ -5,14 +5,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
+from tflow.errors import EnvError
 from tflow.rl import arrays
 from tflow.rl.arrays import Array, Obs
 from tflow.rl.batch import AnyBatch, MultiBatch, Rollout, Sampled
-from tflow.rl.episodes import Episodes
+from tflow.rl.episodes import NONE, Episodes
 from tflow.rl.exploration import Explorer
 from tflow.rl.gradients import Gradients
 from tflow.rl.policies import make_policy
@@ -26,6 +28,10 @@ if TYPE_CHECKING:
     from tflow.rl.models import AnySpace
     from tflow.rl.policy import Policy
     from tflow.rl.workers import AnyLoss, WorkerSpec
+
+
+LONGEST = 200_000
+"""Steps after which an episode that is evaluated counts as one without end."""
 
 
 class Weights(NamedTuple):
@@ -55,8 +61,12 @@ class RolloutWorker(ABC):
         """What the driver said of all env steps, and how many had been made here then."""
         self.plain: dict[str, Array] = {}
         """The weights that were sent; exploring may act with others."""
+        self.plain_at = 0
+        """How many env steps all workers had made when they were sent."""
         self.evaluated: dict[str, Array] = {}
         """Those that the latest evaluation was about."""
+        self.verdict = NONE
+        """What came of it."""
         self.policies: dict[str, Policy] = {}
         self.explorers: dict[str, Explorer] = {}
         self._learners: dict[str, Learner] = {}
@@ -65,9 +75,17 @@ class RolloutWorker(ABC):
     def sample(self) -> Rollout | MultiBatch[Sampled, str]:
         """A fragment of experience with the current weights."""
 
-    @abstractmethod
     def evaluate(self) -> Episodes:
-        """Whole episodes from their beginning, without exploring."""
+        """Whole episodes from their beginning, with the weights that were sent, without exploring, in one thread."""
+        with one_thread(), self.plain_weights():
+            weights, at = dict(self.plain), self.plain_at
+            self.verdict = replace(self.whole_episodes(), weights_at=at)
+            self.evaluated = weights
+        return self.verdict
+
+    @abstractmethod
+    def whole_episodes(self) -> Episodes:
+        """``spec.episodes`` of them, from their beginning, without exploring. The next rollout begins anew."""
 
     @abstractmethod
     def close(self) -> None:
@@ -99,6 +117,7 @@ class RolloutWorker(ABC):
         """Act with these from now on."""
         self.policies[weights.policy].flat.set(weights.values)
         self.perturb(weights.policy, weights.values)
+        self.plain_at = weights.env_steps
         if weights.env_steps > self.all_steps:  # others are ahead, or this is a later life
             self.told = weights.env_steps, self.steps
 
@@ -114,19 +133,26 @@ class RolloutWorker(ABC):
             if seen is not None and plain is not None:
                 explorer.adapt(plain, policy.scores(seen))
 
+    def check_ends(self, lengths: Array) -> None:
+        """Refuse to wait for the end of episodes that have none."""
+        if lengths.max() >= LONGEST:
+            problem = (
+                f"has an episode that is not over after {LONGEST:,} steps, so it cannot be evaluated. Give it a limit, such as "
+                "gymnasium.wrappers.TimeLimit(env, 10_000), or leave out evaluation."
+            )
+            raise EnvError(problem, self.spec.env.name, int(lengths.argmax()))
+
     @contextmanager
-    def without_exploring(self) -> Iterator[None]:
-        """Act with the weights that were sent, in one thread."""
-        with one_thread():
-            self.evaluated = dict(self.plain)
-            acting = {name: policy.flat.get() for name, policy in self.policies.items()}
+    def plain_weights(self) -> Iterator[None]:
+        """Act with the weights that were sent, even if exploring means to act with others."""
+        acting = {name: policy.flat.get() for name, policy in self.policies.items()}
+        for name, policy in self.policies.items():
+            policy.flat.set(self.plain[name])
+        try:
+            yield
+        finally:
             for name, policy in self.policies.items():
-                policy.flat.set(self.plain[name])
-            try:
-                yield
-            finally:
-                for name, policy in self.policies.items():
-                    policy.flat.set(acting[name])
+                policy.flat.set(acting[name])
 
     def latest_obs(self, policy: str) -> Obs | None:
         """What the policy sees right now; None before the first step."""
@@ -329,13 +355,12 @@ class SingleWorker(RolloutWorker):
     def values(self, finals: Following) -> Array:
         return self.policy.values(arrays.nested(finals, "obs"), finals["state"])
 
-    def evaluate(self) -> Episodes:
-        """``spec.episodes`` whole episodes: each env gives its first ones, so that short episodes are not counted more often."""
+    def whole_episodes(self) -> Episodes:
+        """Each env gives its first ones, so that short episodes are not counted more often."""
         wanted = -(-self.spec.episodes // self.spec.num_envs)
-        with self.without_exploring():
-            self.begin(seed_for(self.shard.seed, "evaluation", self.steps))
-            found = [episode for lane in self.lanes for episode in self.first_episodes(lane, wanted)]
-            self.started = False
+        self.begin(seed_for(self.shard.seed, "evaluation", self.steps))
+        found = [episode for lane in self.lanes for episode in self.first_episodes(lane, wanted)]
+        self.started = False
         first = [episode for _, episode in sorted(found, key=lambda pair: pair[0])][: self.spec.episodes]
         return Episodes(len(first), tuple(each for each, _ in first), tuple(length for _, length in first))
 
@@ -351,6 +376,7 @@ class SingleWorker(RolloutWorker):
                 row = lane.rows.start + env
                 found[env].append((float(before[0][env] + recorder.columns["rewards"][row, 0]), int(before[1][env]) + 1))
             self.steps += int(recorder.valid[lane.rows].sum())
+            self.check_ends(lane.lengths)
         lane.finished = []
         return [(nth, episode) for each in found for nth, episode in enumerate(each[:wanted])]
 
