@@ -69,7 +69,7 @@ def rows(cell: Cell, *, seed: int, runtime: str) -> Iterator[dict[str, float]]:
                     found = worst(metrics)
                     yield {
                         "seconds": round(seconds, 2),
-                        "env_steps": metrics.env_steps,
+                        "env_steps": metrics.evaluation.weights_at,
                         "updates": metrics.training.updates,
                         "return": round(metrics.mean_return, 2),
                         "evaluation": round(found, 2),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from benchmarks import adapting, curves, learn
@@ -64,12 +65,14 @@ def test_curves_are_drawn_for_what_is_there(folder: Path, tmp_path: Path) -> Non
 
 def test_meta_learning_is_compared_with_a_policy_of_the_same_shape(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(adapting, "TASKS", 2)
-    env = adapting.AnyGoal()
-    goals = set()
-    for _ in range(3):
-        env.reset()
-        goals.add(str(env.task))
-    assert len(goals) == 3, "every episode has another goal"
+    env = adapting.AnyGoal(num_envs=2, horizon=5)
+    env.reset(seed=0)
+    assert env.task is not None
+    goals = {tuple(goal) for goal in env.task}
+    for step in range(1, 11):
+        env.step(np.zeros((2, 2), np.float32))
+        goals |= {tuple(goal) for goal in env.task}
+        assert len(goals) == 2 + 2 * (step // 5), "every episode has another goal, and only that"
     run = adapting.Pretraining(num_workers=1, num_envs=2, fragment=8).run()
     next(run)
     weights = run.policy().flat.get()

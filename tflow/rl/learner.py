@@ -161,7 +161,7 @@ class Learner:
     def _step(self, max_norm: float | None, steps: int) -> bool:
         """One update with the gradient in the policy's memory, unless it is not finite."""
         gradient = self.policy.flat.gradient
-        norm = float(gradient.norm())
+        norm = float(torch.linalg.vector_norm(gradient))
         if not math.isfinite(norm):
             self.skipped_in_a_row += 1
             if self.skipped_in_a_row >= MOST_SKIPPED:

@@ -44,10 +44,15 @@ class Acted(NamedTuple):
 class Evaluated(NamedTuple):
     """What a policy with a distribution says about the rows of a batch, with gradients."""
 
+    head: Head
     inputs: Tensor
     logp: Tensor
     values: Tensor
-    entropy: Tensor
+
+    @property
+    def entropy(self) -> Tensor:
+        """Of each distribution."""
+        return self.head.entropy(self.inputs)
 
 
 class Policy(ABC):
@@ -243,7 +248,7 @@ class ActorCritic(Policy):
         inputs, values, _ = torch.func.functional_call(self.net, parameters, given) if parameters else self.net(*given)
         if "masks" in batch:
             inputs = self.head.masked(inputs, batch["masks"])
-        return Evaluated(inputs, self.head.logp(inputs, batch["actions"]), values, self.head.entropy(inputs))
+        return Evaluated(self.head, inputs, self.head.logp(inputs, batch["actions"]), values)
 
 
 class QPolicy(Policy):
