@@ -12,7 +12,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 
@@ -89,3 +89,14 @@ def ratios(own: list[Row], base: str, rows: list[Row], of: Callable[[Row], float
     """Seed by seed, so that both ran in the same minutes."""
     bases = {row["seed"]: of(row) for row in rows if row["contestant"] == base}
     return [of(row) / bases[row["seed"]] for row in own if row["seed"] in bases]
+
+
+def speeds(path: Path, contestants: Iterable[str], heading: str, *, base: str, times: int = 1) -> str:
+    """Markdown: env steps per second, or ``times`` as many of something, and against those of ``base``."""
+    rows = read(path)
+    lines = [f"| contestant | {heading} |", "|---|---:|---:|"]
+    for name in contestants:
+        own = [row for row in rows if row["contestant"] == name]
+        against = ratios(own, base, rows, speed)
+        lines.append(f"| {name} | {spread([times * speed(row) for row in own], ',.0f')} | {spread(against, '.2f')} |")
+    return "\n".join(lines)

@@ -6,7 +6,7 @@ frames stacked, each action repeated 4 times, so that an env step is 4 frames. U
 
 from __future__ import annotations
 
-from benchmarks.contest import OURS, PEERS, RESULTS, hold, ratios, read, speed, spread
+from benchmarks.contest import OURS, PEERS, RESULTS, hold, speeds
 
 SEEDS = range(3)
 PONG = RESULTS / "impala_pong.csv"
@@ -17,15 +17,13 @@ CONTESTANTS = {
 }
 
 
+FRAMES = 4
+"""Per env step."""
+
+
 def table() -> str:
-    """Markdown: frames per second, and the ratio, round by round."""
-    rows = read(PONG)
-    lines = ["| contestant | frames/s trained on | against RLlib's |", "|---|---:|---:|"]
-    for name in CONTESTANTS:
-        own = [row for row in rows if row["contestant"] == name]
-        times = ratios(own, "RLlib, 2 runners x 5 envs", rows, speed)
-        lines.append(f"| {name} | {spread([4 * speed(row) for row in own], ',.0f')} | {spread(times, '.2f')} |")
-    return "\n".join(lines)
+    """Markdown: frames per second."""
+    return speeds(PONG, CONTESTANTS, "frames/s trained on | against RLlib's", base="RLlib, 2 runners x 5 envs", times=FRAMES)
 
 
 if __name__ == "__main__":
