@@ -32,7 +32,7 @@ from tflow.types import Shard, Sync
 
 TASKS = 40
 """Unseen goals per judgement; 20 episodes before and 20 after adapting to each."""
-STEPS, EVERY = 1_200_000, 200_000
+STEPS, EVERY = 2_000_000, 200_000
 """Env steps of each policy, and between two judgements of MAML's."""
 MARGIN = 5.0
 """By how much adapting must help, and by how much more than it helps the other policy."""

@@ -11,9 +11,9 @@ UNTRAINED = 30.0
 """A random policy balances the pole for about 22 steps."""
 
 
-def trained(algorithm: Algorithm, env_steps: int) -> tuple[Metrics, Metrics]:
-    """The first metrics with episodes in them, and the last."""
-    with algorithm.run(stop=Stop(env_steps=env_steps)) as run:
+def trained(algorithm: Algorithm, env_steps: int, enough: float | None = None) -> tuple[Metrics, Metrics]:
+    """The first metrics with episodes in them, and the last: those that show a mean return that is enough, or too many steps."""
+    with algorithm.run(stop=Stop(env_steps=env_steps, mean_return=enough)) as run:
         first = next(metrics for metrics in run if metrics.episodes.count >= 10)
         return first, run.finish()
 
@@ -30,16 +30,16 @@ def trained(algorithm: Algorithm, env_steps: int) -> tuple[Metrics, Metrics]:
     ],
 )
 def test_the_pole_is_balanced_longer(algorithm: Algorithm, env_steps: int) -> None:
-    first, last = trained(algorithm, env_steps)
+    first, last = trained(algorithm, env_steps, enough=3 * UNTRAINED)
     assert first.mean_return < 2 * UNTRAINED, "even by luck"
-    assert last.mean_return > 3 * UNTRAINED
+    assert last.mean_return >= 3 * UNTRAINED
 
 
 def test_two_algorithms_balance_a_pole_each() -> None:
-    first, last = trained(PPODQN(ppo_batch=512), 20_000)
+    first, last = trained(PPODQN(ppo_batch=512), 20_000, enough=2 * UNTRAINED)
     for policy in ("PPO", "DQN"):
         assert first.episodes.policies[policy].mean_return < UNTRAINED
-        assert last.episodes.policies[policy].mean_return > 2 * UNTRAINED
+        assert last.episodes.policies[policy].mean_return >= 2 * UNTRAINED
 
 
 def test_one_step_of_adapting_goes_further_after_learning_to_adapt() -> None:

@@ -44,9 +44,16 @@ follow_imports = silent
 def check(folder: Path, plan: str = PLAN, *, plugin: str = "tflow.mypy_plugin", more: str = "", package: Path = PACKAGE) -> str:
     """What mypy says, with the tflow of ``package``."""
     (folder / "plans.py").write_text(plan)
+    return check_all(folder, ["plans.py"], plugin=plugin, more=more, package=package)
+
+
+def check_all(
+    folder: Path, files: list[str], *, plugin: str = "tflow.mypy_plugin", more: str = "", package: Path = PACKAGE
+) -> str:
+    """As above, for files that are there."""
     (folder / "mypy.ini").write_text(CONFIG.format(plugin=plugin, more=more))
     done = subprocess.run(
-        [str(BIN / "python"), "-m", "mypy", "--config-file", "mypy.ini", "--cache-dir", "cache", "plans.py"],
+        [str(BIN / "python"), "-m", "mypy", "--config-file", "mypy.ini", "--cache-dir", "cache", *files],
         cwd=folder,
         env={"PYTHONPATH": str(package.parent), "MYPYPATH": str(package.parent), "PATH": str(BIN)},
         capture_output=True,
@@ -92,25 +99,34 @@ def test_what_an_older_plugin_found_is_not_taken_from_the_cache(tmp_path: Path) 
 
 @pytest.mark.types
 @pytest.mark.parametrize(
-    ("plan", "more", "left"),
+    ("more", "left"),
     [
-        (PLAN, "", ["tflow-linear", "tflow-flow"]),
-        (PLAN, "disable_error_code = tflow-linear", ["tflow-flow"]),
-        (PLAN, "disable_error_code = tflow-flow", ["tflow-linear", "arg-type"]),
-        (
-            PLAN.replace("for_each(Shout())\n", "for_each(Shout(shout.loud))\n"),
-            "",
-            ["tflow-linear", "call-arg", "name-defined", "tflow-flow"],
-        ),
-        (PLAN.replace(", words)\n", ", words)  # type: ignore[tflow-linear]\n"), "", ["tflow-flow"]),
-        (PLAN.replace(", words)\n", ", words)  # tflow: ignore[linear]\n"), "", ["tflow-flow"]),
-        (PLAN.replace(", words)\n", ", words)  # tflow: ignore[flow]\n"), "", ["tflow-linear", "tflow-flow"]),
-        ('# mypy: disable-error-code="tflow-flow"\n' + PLAN, "", ["tflow-linear", "arg-type"]),
-        (PLAN.replace("for_each(Shout())\n", "for_each(Shout())  # tflow: ignore\n"), "", ["tflow-linear", "arg-type"]),
+        ("disable_error_code = tflow-linear", ["tflow-flow"]),
+        ("disable_error_code = tflow-flow", ["arg-type", "tflow-linear"]),
     ],
 )
-def test_rules_can_be_switched_off(plan: str, more: str, left: list[str], tmp_path: Path) -> None:
-    assert sorted(codes(check(tmp_path, plan, more=more))) == sorted(left)
+def test_rules_can_be_switched_off_for_a_project(more: str, left: list[str], tmp_path: Path) -> None:
+    assert sorted(codes(check(tmp_path, more=more))) == left
+
+
+@pytest.mark.types
+def test_rules_can_be_switched_off_for_a_line_or_a_file(tmp_path: Path) -> None:
+    line, last = ", words)", "for_each(Shout())\n"
+    plans = {
+        PLAN: ["tflow-flow", "tflow-linear"],
+        PLAN.replace(last, "for_each(Shout(shout.loud))\n"): ["call-arg", "name-defined", "tflow-flow", "tflow-linear"],
+        PLAN.replace(line, f"{line}  # type: ignore[tflow-linear]"): ["tflow-flow"],
+        PLAN.replace(line, f"{line}  # tflow: ignore[linear]"): ["tflow-flow"],
+        PLAN.replace(line, f"{line}  # tflow: ignore[flow]"): ["tflow-flow", "tflow-linear"],
+        '# mypy: disable-error-code="tflow-flow"\n' + PLAN: ["arg-type", "tflow-linear"],
+        PLAN.replace(last, "for_each(Shout())  # tflow: ignore\n"): ["arg-type", "tflow-linear"],
+    }
+    names = {f"plan_{number}.py": plan for number, plan in enumerate(plans)}
+    for name, plan in names.items():
+        (tmp_path / name).write_text(plan)
+    lines = check_all(tmp_path, list(names)).splitlines()
+    found = {name: sorted(codes("\n".join(line for line in lines if line.startswith(f"{name}:")))) for name in names}
+    assert found == dict(zip(names, plans.values(), strict=True))
 
 
 @pytest.mark.parametrize("version", ["1.17.1", "1.0", "2.5.0", "3.0.0+dev"])

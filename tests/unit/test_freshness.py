@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from tests.laws.test_gather import ledger_actor
-from tests.laws.world import RUNTIMES, Learn, Sample, Sampler, samplers, sampling
+from tests.laws.world import RUNTIMES, Learn, Sample, Sampler, over_runtimes, samplers, sampling
 from tests.unit.test_corners import Same
 from tflow import (
     Actors,
@@ -95,15 +95,15 @@ def test_batches_and_filters_before_a_hand_off() -> None:
     assert list(from_range(300).filter(lambda x: x == 299).hand_off(ledger_actor(), Same()).run()) == [299]
 
 
-@pytest.mark.parametrize("length", range(60, 68))
-@pytest.mark.parametrize("runtime", sorted(RUNTIMES))
-def test_a_look_that_collects_the_last_call_is_no_deadlock(runtime: str, length: int) -> None:
-    with RUNTIMES[runtime]() as session:
-        stream: Iter[int] = Union(par_from_iterables([[1]]).gather_async(), from_range(length).drain(), mode="async")
-        assert list(stream.run(runtime=session)) == [1]
-        sampled = sampling(samplers(1)).gather_async().take(3).map(lambda sample: sample.sequence)
-        both: Iter[int] = Union(sampled, from_range(2 * length))
-        assert len(list(both.run(runtime=session))) == 3 + 2 * length
+@over_runtimes
+def test_a_look_that_collects_the_last_call_is_no_deadlock(runtime: str) -> None:
+    for length in (63, 64) if runtime == "ray" else range(60, 68):
+        with RUNTIMES[runtime]() as session:
+            stream: Iter[int] = Union(par_from_iterables([[1]]).gather_async(), from_range(length).drain(), mode="async")
+            assert list(stream.run(runtime=session)) == [1]
+            sampled = sampling(samplers(1)).gather_async().take(3).map(lambda sample: sample.sequence)
+            both: Iter[int] = Union(sampled, from_range(2 * length))
+            assert len(list(both.run(runtime=session))) == 3 + 2 * length
 
 
 @dataclass(frozen=True)
