@@ -28,7 +28,7 @@ settings.register_profile(
     derandomize=True,
     deadline=None,
     database=None,
-    max_examples=3,  # each makes processes
+    max_examples=2,  # each makes processes
     phases=[Phase.generate],
     suppress_health_check=[HealthCheck.too_slow],
 )
