@@ -184,21 +184,17 @@ class PPOLoss(Loss[PPOReads, Sync]):
         if self.value_clip is not None:
             near = batch["values"] + (found.values - batch["values"]).clamp(-self.value_clip, self.value_clip)
             misses = torch.maximum(misses, (near - batch["returns"]).square())
-        miss = batch.mean(misses)
+        miss, entropy = batch.mean(misses), batch.mean(found.entropy)
+        kl = batch.mean(ratio - 1 - shift)  # an unbiased estimate that is never negative, and so is its gradient's
         scale = batch.moments(batch["returns"])[1].square().clamp(min=1.0) if self.scale_values else 1.0
         total = self.value_coef * miss / scale - gain
         bonus, penalty = schedule_of(self.entropy_coef).at(steps), schedule_of(self.kl_coef).at(steps)
-        with torch.set_grad_enabled(bonus != 0 and torch.is_grad_enabled()):  # what counts nothing needs no gradient
-            entropy = batch.mean(found.entropy)
-        with torch.set_grad_enabled(penalty != 0 and torch.is_grad_enabled()):
-            kl = batch.mean(ratio - 1 - shift)  # an unbiased estimate that is never negative, and so is its gradient's
-        if bonus:
+        if bonus:  # what counts nothing is left out: its gradient would be computed all the same
             total = total - bonus * entropy
         if penalty:
             total = total + penalty * kl
-        with torch.no_grad():
-            clipped = batch.mean(((ratio - 1).abs() > clip).float())
-        stats = {"policy_loss": -gain.detach(), "value_loss": miss, "entropy": entropy, "kl": kl, "clipped": clipped}
+        clipped = batch.mean(((ratio.detach() - 1).abs() > clip).float())
+        stats = {"policy_loss": -gain, "value_loss": miss, "entropy": entropy, "kl": kl.detach(), "clipped": clipped}
         return LossValue(total, stats, enough=self.max_kl is not None and float(kl.detach()) > self.max_kl)
 
 

@@ -44,15 +44,10 @@ class Acted(NamedTuple):
 class Evaluated(NamedTuple):
     """What a policy with a distribution says about the rows of a batch, with gradients."""
 
-    head: Head
     inputs: Tensor
     logp: Tensor
     values: Tensor
-
-    @property
-    def entropy(self) -> Tensor:
-        """Of each distribution."""
-        return self.head.entropy(self.inputs)
+    entropy: Tensor
 
 
 class Policy(ABC):
@@ -248,7 +243,7 @@ class ActorCritic(Policy):
         inputs, values, _ = torch.func.functional_call(self.net, parameters, given) if parameters else self.net(*given)
         if "masks" in batch:
             inputs = self.head.masked(inputs, batch["masks"])
-        return Evaluated(self.head, inputs, self.head.logp(inputs, batch["actions"]), values)
+        return Evaluated(inputs, self.head.logp(inputs, batch["actions"]), values, self.head.entropy(inputs))
 
 
 class QPolicy(Policy):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor
@@ -11,28 +11,6 @@ from tflow.errors import TflowError
 from tflow.rl.arrays import Array
 from tflow.rl.batch import Batch
 from tflow.rl.flat import tensor
-
-
-class SomeRows(Mapping[str, Tensor]):
-    """Some rows of columns. A column is taken when it is first asked for: no loss reads them all."""
-
-    def __init__(self, columns: Mapping[str, Tensor], rows: Tensor) -> None:
-        self.columns, self.rows = columns, rows
-        self.taken: dict[str, Tensor] = {}
-
-    def __getitem__(self, name: str) -> Tensor:
-        if name not in self.taken:
-            self.taken[name] = self.columns[name].index_select(0, self.rows)
-        return self.taken[name]
-
-    def __contains__(self, name: object) -> bool:
-        return name in self.columns
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.columns)
-
-    def __len__(self) -> int:
-        return len(self.columns)
 
 
 class Tensors:
@@ -53,8 +31,6 @@ class Tensors:
         return Tensors(columns, finals, batch.ends, length)
 
     def __len__(self) -> int:
-        if isinstance(self.columns, SomeRows):
-            return len(self.columns.rows)
         return len(next(iter(self.columns.values())))
 
     def __getitem__(self, name: str) -> Tensor:
@@ -80,7 +56,8 @@ class Tensors:
             rows = (rows[:, None] * self.length + torch.arange(self.length, device=rows.device)).reshape(-1)
         else:
             picked, ends = {}, self.ends[:0]
-        return Tensors(SomeRows(self.columns, rows), picked, ends, self.length)
+        columns = {name: column.index_select(0, rows) for name, column in self.columns.items()}
+        return Tensors(columns, picked, ends, self.length)
 
     def mean(self, values: Tensor) -> Tensor:
         """The mean over the rows that count: padding and burn-in do not."""
