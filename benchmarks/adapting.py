@@ -2,8 +2,8 @@
 
 Two policies of the same shape are trained on as many env steps: one by MAML, and one by PPO on all tasks of the family at once,
 each episode another, which is what one would do without meta-learning. Both are judged on the same unseen goals: they play, make
-the same gradient step on what they saw, and play again. The other policy is judged as often as MAML's, and its best counts: the
-longer PPO goes on, the surer it gets, and the step may throw it far.
+the same gradient step on what they saw, and play again. The other policy is judged as often as MAML's, and its best counts: now
+and then one step throws it far away.
 """
 
 from __future__ import annotations
