@@ -14,8 +14,10 @@ GAMES = ("asterix", "breakout", "freeway", "seaquest", "space_invaders")
 MOST_STEPS = 2_500
 
 for game in GAMES:
+    name = f"MinAtar/{game.title().replace('_', '')}-v1"
+    gymnasium.registry.pop(name, None)  # this file may be loaded as a module and as a file: gymnasium would warn of each game
     gymnasium.register(
-        id=f"MinAtar/{game.title().replace('_', '')}-v1",
+        id=name,
         entry_point="minatar.gym:BaseEnv",
         max_episode_steps=MOST_STEPS,
         kwargs={"game": game, "use_minimal_action_set": True},

@@ -168,8 +168,7 @@ def unevaluated() -> Plan[Metrics]:
 def test_they_run_and_learn_something_on_every_runtime(name: str, runtime: str) -> None:
     with RUNTIMES[runtime]() as session, SMALL[name].run(runtime=session) as run:
         before = {policy: run.run.ask(learner, Learner.get_weights)[0] for policy, learner in run.workers.learners.items()}
-        while run.metrics is None or any(weights is run.policy(name).flat.get() for name, weights in before.items()):
-            next(run)
+        next(run)
         found = [next(run) for _ in range(60 if name in ("DQN", "ApeX", "PPODQN") else 4)]
         after = {policy: run.policy(policy).flat.get() for policy in before}
     last = found[-1]
