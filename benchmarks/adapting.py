@@ -17,16 +17,17 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from tflow import MAML, PPO, Algorithm, EnvSpec, Stop
-from tflow.algos.evaluating import report_of
-from tflow.rl.arrays import Array
-from tflow.rl.batch import Batch, Sampled
-from tflow.rl.envs import Infos
-from tflow.rl.episodes import Episodes
-from tflow.rl.losses import Loss, PPOLoss
-from tflow.rl.meta import AdaptToTask, MAMLLoss
-from tflow.rl.sample_envs import NavigationVector
-from tflow.rl.worker import SingleWorker, seed_for
-from tflow.rl.workers import EnvLike
+from tflow.algos.evaluation import report_of
+from tflow.rl.data.arrays import Array
+from tflow.rl.data.batch import Batch, Sampled
+from tflow.rl.data.episodes import Episodes
+from tflow.rl.envs.env import Infos
+from tflow.rl.envs.samples import NavigationVector
+from tflow.rl.learning.losses import Loss, PPOLoss
+from tflow.rl.learning.meta import AdaptToTask, MAMLLoss
+from tflow.rl.policy.weights import seed_for
+from tflow.rl.rollout.worker import SingleWorker
+from tflow.rl.rollout.worker_spec import EnvLike
 from tflow.runtime.base import Runtime
 from tflow.types import Shard, Sync
 

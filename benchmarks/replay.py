@@ -36,8 +36,8 @@ def rows(count: int) -> dict[str, np.ndarray]:
 
 
 def tflow(compiled: bool) -> Step:
-    from tflow.rl.batch import Batch
-    from tflow.rl.buffers import PrioritizedBuffer
+    from tflow.rl.data.batch import Batch
+    from tflow.rl.replay.buffer import PrioritizedBuffer
 
     buffer = PrioritizedBuffer(ROWS, compiled=compiled)
     buffer.insert(Batch(rows(ROWS) | {"priorities": rng.random(ROWS) + 1e-3}))

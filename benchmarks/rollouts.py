@@ -17,10 +17,10 @@ from statistics import median
 from typing import Any
 
 from tflow import A3CLoss, EnvSpec, Shard
-from tflow.rl.models import MLP, ModelLike, NatureCNN, SmallCNN
-from tflow.rl.policies import ActorCriticSpec
-from tflow.rl.worker import SingleWorker
-from tflow.rl.workers import WorkerSpec
+from tflow.rl.policy.network_spec import MLP, ModelLike, NatureCNN, SmallCNN
+from tflow.rl.policy.policy_spec import ActorCriticSpec
+from tflow.rl.rollout.worker import SingleWorker
+from tflow.rl.rollout.worker_spec import WorkerSpec
 
 SHARD = Shard("workers", 0, 1, 0, seed=0)
 Case = Callable[[], int]

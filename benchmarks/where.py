@@ -14,9 +14,9 @@ import numpy as np
 import torch
 
 from tflow import IMPALA, PPO, NatureCNN, Stop
-from tflow.algos.evaluating import report_of
-from tflow.rl.advantages import ComputeAdvantages
-from tflow.rl.worker import SingleWorker
+from tflow.algos.evaluation import report_of
+from tflow.rl.data.advantages import ComputeAdvantages
+from tflow.rl.rollout.worker import SingleWorker
 from tflow.types import Shard
 
 PONG = IMPALA(env="ALE/Pong-v5", model=NatureCNN(), num_envs=10, fragment=50, lr=5e-4)

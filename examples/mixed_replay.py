@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import tflow
 from tflow import PPO, AnyWorkers, Async, Episodes, Iter, Loss, LossValue, Policy, Replayed, Rollout, Sync, TrainStats
-from tflow.rl.losses import actor_critic
-from tflow.rl.policies import ActorCriticSpec
+from tflow.rl.learning.losses import actor_critic
+from tflow.rl.policy.policy_spec import ActorCriticSpec
 
 
 @dataclass(frozen=True)

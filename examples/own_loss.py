@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing_extensions import override
 
 from tflow import PPO, Loss, LossValue, Policy, PPOLoss, Stop, Sync, Tensors
-from tflow.rl.losses import PPOReads, actor_critic
+from tflow.rl.learning.losses import PPOReads, actor_critic
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from typing_extensions import TypeVar
 
 import tflow
 from tflow import PPO, AddColumns, Batch, ConcatRounds, Iter, ParallelRollouts, Rollout, Stateful, Sync
-from tflow.rl.arrays import Array
-from tflow.rl.batch import Sampled
+from tflow.rl.data.arrays import Array
+from tflow.rl.data.batch import Sampled
 
 Shaped = Batch[Sampled | Literal["env_rewards"]]
 AnyRewards = TypeVar("AnyRewards", bound=Batch[Literal["rewards"]])  # a batch with rewards, whatever else it has

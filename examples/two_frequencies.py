@@ -11,7 +11,7 @@ from typing import Literal
 
 import tflow
 from tflow import A2C, PPO, Batch, Metrics, MultiWorkers, ParallelRollouts, Plan, Select, TrainOneStep, TrainStats, Union
-from tflow.rl.sample_envs import MultiCartPole
+from tflow.rl.envs.samples import MultiCartPole
 
 Names = Literal["quick", "calm"]
 

@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import sys
+import warnings
 from importlib import import_module
 from pathlib import Path
 
@@ -196,14 +197,35 @@ def test_every_node_has_a_cell() -> None:
     assert leaves - set(cell.CELLS) - fused - only_in_plans == set()
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_files_can_be_read_in_a_sitting(path: Path) -> None:
-    text = path.read_text()
-    assert text.count("\n") <= 400
-    if "from __future__" in text:
-        assert ast.get_docstring(ast.parse(text)), "say what the file is for"
-    for number, line in enumerate(text.splitlines(), 1):
-        if "type: ignore" in line or "pyright: ignore" in line:
-            assert line.count("#") >= 2, f"{path}:{number}: say why on the same line"
-        if re.search(r"(?<!typing\.)\bAny\b", line.split("#")[0]) and "import" not in line and '"""' not in line:
-            assert "Any:" in line, f"{path}:{number}: say why Any on the same line"
+@pytest.mark.filterwarnings("default")
+def test_files_can_be_read_in_a_sitting() -> None:
+    """A long file is a question, not a mistake: does it hold two ideas?"""
+    for path in FILES:
+        lines = path.read_text().count("\n")
+        if lines > 600:
+            warnings.warn(f"{path.relative_to(ROOT)} has {lines} lines: does it hold two ideas?", stacklevel=1)
+        assert lines < 1_500, path
+
+
+def test_files_say_what_they_are_for_and_why_they_leave_the_types() -> None:
+    for path in FILES:
+        text = path.read_text()
+        if "from __future__" in text:
+            assert ast.get_docstring(ast.parse(text)), f"{path}: say what the file is for"
+        for number, line in enumerate(text.splitlines(), 1):
+            if "type: ignore" in line or "pyright: ignore" in line:
+                assert line.count("#") >= 2, f"{path}:{number}: say why on the same line"
+            if re.search(r"(?<!typing\.)\bAny\b", line.split("#")[0]) and "import" not in line and '"""' not in line:
+                assert "Any:" in line, f"{path}:{number}: say why Any on the same line"
+
+
+def test_descriptions_import_no_torch() -> None:
+    """``X_spec.py`` describes; ``X.py`` beside it runs."""
+    specs = sorted(PACKAGE.rglob("*_spec.py"))
+    assert len(specs) >= 5
+    for path in specs:
+        assert path.with_name(path.name.replace("_spec", "")).exists(), f"{path}: what runs it?"
+    modules = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in specs]
+    code = f"import sys, importlib\n[importlib.import_module(name) for name in {modules!r}]\nassert 'torch' not in sys.modules"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr

@@ -11,12 +11,12 @@ import pytest
 
 from benchmarks import loc
 from tflow.algos import apex, dqn, maml, ppo, ppo_dqn
-from tflow.rl.batch import Batch
-from tflow.rl.losses import A3CLoss, DQNLoss, PPOLoss
-from tflow.rl.replay import create_replay_actors
-from tflow.rl.sample_envs import MultiCartPole
-from tflow.rl.training import TrainOneStep
-from tflow.rl.workers import ParallelRollouts
+from tflow.rl.data.batch import Batch
+from tflow.rl.envs.samples import MultiCartPole
+from tflow.rl.learning.losses import A3CLoss, DQNLoss, PPOLoss
+from tflow.rl.learning.training import TrainOneStep
+from tflow.rl.replay.replay_spec import create_replay_actors
+from tflow.rl.rollout.worker_spec import ParallelRollouts
 
 CONFIG = '''"""A made-up algorithm."""
 
@@ -29,7 +29,7 @@ from tflow import (
     ConcatRounds, Iter, Metrics, ParallelRollouts, Plan, ReportMetrics, Rollout, Sync, TrainOneStep, TrainStats,
 )
 from tflow.algos.algorithm import Algorithm
-from tflow.rl.workers import AnyWorkers
+from tflow.rl.rollout.worker_spec import AnyWorkers
 
 HOW_OFTEN = 3
 """A constant."""

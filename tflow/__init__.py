@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from tflow.algos.ppo import ppo_plan as ppo_plan
     from tflow.algos.ppo_dqn import PPODQN as PPODQN
     from tflow.algos.ppo_dqn import ppo_dqn_plan as ppo_dqn_plan
-    from tflow.algos.training import Callback as Callback
-    from tflow.algos.training import Stop as Stop
-    from tflow.algos.training import TrainingRun as TrainingRun
-    from tflow.algos.training import train as train
+    from tflow.algos.training_run import Callback as Callback
+    from tflow.algos.training_run import Stop as Stop
+    from tflow.algos.training_run import TrainingRun as TrainingRun
+    from tflow.algos.training_run import train as train
     from tflow.combinators.actors import Actor as Actor
     from tflow.combinators.actors import Actors as Actors
     from tflow.combinators.actors import Place as Place
@@ -68,81 +68,81 @@ if TYPE_CHECKING:
     from tflow.marks import plan as plan
     from tflow.observe.folder import RunFolder as RunFolder
     from tflow.observe.progress import ShowProgress as ShowProgress
-    from tflow.rl.advantages import ComputeAdvantages as ComputeAdvantages
-    from tflow.rl.batch import Batch as Batch
-    from tflow.rl.batch import MultiBatch as MultiBatch
-    from tflow.rl.batch import Rollout as Rollout
-    from tflow.rl.batching import ConcatBatches as ConcatBatches
-    from tflow.rl.batching import ConcatRounds as ConcatRounds
-    from tflow.rl.batching import StandardizeFields as StandardizeFields
-    from tflow.rl.batching import aggregate as aggregate
-    from tflow.rl.env_spec import EnvSpec as EnvSpec
-    from tflow.rl.episodes import Episodes as Episodes
-    from tflow.rl.evaluation import Evaluators as Evaluators
-    from tflow.rl.evaluation import ParallelEvaluations as ParallelEvaluations
-    from tflow.rl.evaluation import create_evaluation_workers as create_evaluation_workers
-    from tflow.rl.exploration import ApexEpsilons as ApexEpsilons
-    from tflow.rl.exploration import EpsilonGreedy as EpsilonGreedy
-    from tflow.rl.exploration import GaussianNoise as GaussianNoise
-    from tflow.rl.exploration import OUNoise as OUNoise
-    from tflow.rl.exploration import ParameterNoise as ParameterNoise
-    from tflow.rl.gradients import AverageGradients as AverageGradients
-    from tflow.rl.gradients import ComputeGradients as ComputeGradients
-    from tflow.rl.gradients import Gradients as Gradients
-    from tflow.rl.losses import A3CLoss as A3CLoss
-    from tflow.rl.losses import DQNLoss as DQNLoss
-    from tflow.rl.losses import IMPALALoss as IMPALALoss
-    from tflow.rl.losses import Loss as Loss
-    from tflow.rl.losses import LossValue as LossValue
-    from tflow.rl.losses import PPOLoss as PPOLoss
-    from tflow.rl.losses import Replayed as Replayed
-    from tflow.rl.meta import AdaptToTask as AdaptToTask
-    from tflow.rl.meta import MAMLLoss as MAMLLoss
+    from tflow.rl.data.advantages import ComputeAdvantages as ComputeAdvantages
+    from tflow.rl.data.batch import Batch as Batch
+    from tflow.rl.data.batch import MultiBatch as MultiBatch
+    from tflow.rl.data.batch import Rollout as Rollout
+    from tflow.rl.data.batching import ConcatBatches as ConcatBatches
+    from tflow.rl.data.batching import ConcatRounds as ConcatRounds
+    from tflow.rl.data.batching import StandardizeFields as StandardizeFields
+    from tflow.rl.data.batching import aggregate as aggregate
+    from tflow.rl.data.episodes import Episodes as Episodes
+    from tflow.rl.envs.env_spec import EnvSpec as EnvSpec
+    from tflow.rl.learning.gradients import AverageGradients as AverageGradients
+    from tflow.rl.learning.gradients import ComputeGradients as ComputeGradients
+    from tflow.rl.learning.gradients import Gradients as Gradients
+    from tflow.rl.learning.losses import A3CLoss as A3CLoss
+    from tflow.rl.learning.losses import DQNLoss as DQNLoss
+    from tflow.rl.learning.losses import IMPALALoss as IMPALALoss
+    from tflow.rl.learning.losses import Loss as Loss
+    from tflow.rl.learning.losses import LossValue as LossValue
+    from tflow.rl.learning.losses import PPOLoss as PPOLoss
+    from tflow.rl.learning.losses import Replayed as Replayed
+    from tflow.rl.learning.meta import AdaptToTask as AdaptToTask
+    from tflow.rl.learning.meta import MAMLLoss as MAMLLoss
+    from tflow.rl.learning.optimizers import SGD as SGD
+    from tflow.rl.learning.optimizers import Adam as Adam
+    from tflow.rl.learning.optimizers import RMSprop as RMSprop
+    from tflow.rl.learning.training import ApplyGradients as ApplyGradients
+    from tflow.rl.learning.training import LearnOnBatch as LearnOnBatch
+    from tflow.rl.learning.training import SendWeights as SendWeights
+    from tflow.rl.learning.training import TrainOneStep as TrainOneStep
+    from tflow.rl.learning.training import TrainStats as TrainStats
+    from tflow.rl.learning.training import UpdateTargetNetwork as UpdateTargetNetwork
+    from tflow.rl.learning.training import UpdateWeights as UpdateWeights
     from tflow.rl.metrics import Metrics as Metrics
     from tflow.rl.metrics import ReportMetrics as ReportMetrics
-    from tflow.rl.models import LSTM as LSTM
-    from tflow.rl.models import MLP as MLP
-    from tflow.rl.models import ImpalaCNN as ImpalaCNN
-    from tflow.rl.models import Members as Members
-    from tflow.rl.models import NatureCNN as NatureCNN
-    from tflow.rl.models import SmallCNN as SmallCNN
-    from tflow.rl.optimizers import SGD as SGD
-    from tflow.rl.optimizers import Adam as Adam
-    from tflow.rl.optimizers import RMSprop as RMSprop
-    from tflow.rl.policies import ActorCriticSpec as ActorCriticSpec
-    from tflow.rl.policies import PolicySpec as PolicySpec
-    from tflow.rl.policies import QSpec as QSpec
-    from tflow.rl.policy import Policy as Policy
-    from tflow.rl.replay import ComputePriorities as ComputePriorities
-    from tflow.rl.replay import MixInReplay as MixInReplay
-    from tflow.rl.replay import MultiReplayActors as MultiReplayActors
-    from tflow.rl.replay import ParallelReplay as ParallelReplay
-    from tflow.rl.replay import ReplayActors as ReplayActors
-    from tflow.rl.replay import SendPriorities as SendPriorities
-    from tflow.rl.replay import StoreToBuffer as StoreToBuffer
-    from tflow.rl.replay import UpdatePriorities as UpdatePriorities
-    from tflow.rl.replay import create_replay_actors as create_replay_actors
+    from tflow.rl.policy.exploration import ApexEpsilons as ApexEpsilons
+    from tflow.rl.policy.exploration import EpsilonGreedy as EpsilonGreedy
+    from tflow.rl.policy.exploration import GaussianNoise as GaussianNoise
+    from tflow.rl.policy.exploration import OUNoise as OUNoise
+    from tflow.rl.policy.exploration import ParameterNoise as ParameterNoise
+    from tflow.rl.policy.network_spec import LSTM as LSTM
+    from tflow.rl.policy.network_spec import MLP as MLP
+    from tflow.rl.policy.network_spec import ImpalaCNN as ImpalaCNN
+    from tflow.rl.policy.network_spec import Members as Members
+    from tflow.rl.policy.network_spec import NatureCNN as NatureCNN
+    from tflow.rl.policy.network_spec import SmallCNN as SmallCNN
+    from tflow.rl.policy.policy import Policy as Policy
+    from tflow.rl.policy.policy_spec import ActorCriticSpec as ActorCriticSpec
+    from tflow.rl.policy.policy_spec import PolicySpec as PolicySpec
+    from tflow.rl.policy.policy_spec import QSpec as QSpec
+    from tflow.rl.policy.tensors import Tensors as Tensors
+    from tflow.rl.replay.replay_spec import ComputePriorities as ComputePriorities
+    from tflow.rl.replay.replay_spec import MixInReplay as MixInReplay
+    from tflow.rl.replay.replay_spec import MultiReplayActors as MultiReplayActors
+    from tflow.rl.replay.replay_spec import ParallelReplay as ParallelReplay
+    from tflow.rl.replay.replay_spec import ReplayActors as ReplayActors
+    from tflow.rl.replay.replay_spec import SendPriorities as SendPriorities
+    from tflow.rl.replay.replay_spec import StoreToBuffer as StoreToBuffer
+    from tflow.rl.replay.replay_spec import UpdatePriorities as UpdatePriorities
+    from tflow.rl.replay.replay_spec import create_replay_actors as create_replay_actors
+    from tflow.rl.rollout.evaluation import Evaluators as Evaluators
+    from tflow.rl.rollout.evaluation import ParallelEvaluations as ParallelEvaluations
+    from tflow.rl.rollout.evaluation import create_evaluation_workers as create_evaluation_workers
+    from tflow.rl.rollout.worker import RolloutWorker as RolloutWorker
+    from tflow.rl.rollout.worker_spec import AnyWorkers as AnyWorkers
+    from tflow.rl.rollout.worker_spec import MultiWorkers as MultiWorkers
+    from tflow.rl.rollout.worker_spec import ParallelRollouts as ParallelRollouts
+    from tflow.rl.rollout.worker_spec import Select as Select
+    from tflow.rl.rollout.worker_spec import Workers as Workers
+    from tflow.rl.rollout.worker_spec import create_learner as create_learner
+    from tflow.rl.rollout.worker_spec import create_rollout_workers as create_rollout_workers
     from tflow.rl.schedules import Constant as Constant
     from tflow.rl.schedules import Exponential as Exponential
     from tflow.rl.schedules import Linear as Linear
     from tflow.rl.schedules import Piecewise as Piecewise
     from tflow.rl.schedules import Schedule as Schedule
-    from tflow.rl.tensors import Tensors as Tensors
-    from tflow.rl.training import ApplyGradients as ApplyGradients
-    from tflow.rl.training import LearnOnBatch as LearnOnBatch
-    from tflow.rl.training import SendWeights as SendWeights
-    from tflow.rl.training import TrainOneStep as TrainOneStep
-    from tflow.rl.training import TrainStats as TrainStats
-    from tflow.rl.training import UpdateTargetNetwork as UpdateTargetNetwork
-    from tflow.rl.training import UpdateWeights as UpdateWeights
-    from tflow.rl.worker import RolloutWorker as RolloutWorker
-    from tflow.rl.workers import AnyWorkers as AnyWorkers
-    from tflow.rl.workers import MultiWorkers as MultiWorkers
-    from tflow.rl.workers import ParallelRollouts as ParallelRollouts
-    from tflow.rl.workers import Select as Select
-    from tflow.rl.workers import Workers as Workers
-    from tflow.rl.workers import create_learner as create_learner
-    from tflow.rl.workers import create_rollout_workers as create_rollout_workers
     from tflow.runtime.executor import Run as Run
     from tflow.runtime.ledger import Ledger as Ledger
     from tflow.runtime.local import LocalRuntime as LocalRuntime
@@ -201,7 +201,7 @@ _HOMES = {
     "tflow.algos.maml": ("MAML", "maml_plan"),
     "tflow.algos.ppo": ("PPO", "ppo_plan"),
     "tflow.algos.ppo_dqn": ("PPODQN", "ppo_dqn_plan"),
-    "tflow.algos.training": ("Callback", "Stop", "TrainingRun", "train"),
+    "tflow.algos.training_run": ("Callback", "Stop", "TrainingRun", "train"),
     "tflow.combinators.actors": ("Actor", "Actors", "Place", "Resident", "create_actor", "create_actors", "create_resident"),
     "tflow.combinators.columns": ("AddColumns",),
     "tflow.combinators.create": (
@@ -219,33 +219,33 @@ _HOMES = {
     "tflow.marks": ("flow", "plan"),
     "tflow.observe.folder": ("RunFolder",),
     "tflow.observe.progress": ("ShowProgress",),
-    "tflow.rl.advantages": ("ComputeAdvantages",),
-    "tflow.rl.batch": ("Batch", "MultiBatch", "Rollout"),
-    "tflow.rl.batching": ("ConcatBatches", "ConcatRounds", "StandardizeFields", "aggregate"),
-    "tflow.rl.env_spec": ("EnvSpec",),
-    "tflow.rl.episodes": ("Episodes",),
-    "tflow.rl.evaluation": ("Evaluators", "ParallelEvaluations", "create_evaluation_workers"),
-    "tflow.rl.exploration": ("ApexEpsilons", "EpsilonGreedy", "GaussianNoise", "OUNoise", "ParameterNoise"),
-    "tflow.rl.gradients": ("AverageGradients", "ComputeGradients", "Gradients"),
-    "tflow.rl.losses": ("A3CLoss", "DQNLoss", "IMPALALoss", "Loss", "LossValue", "PPOLoss", "Replayed"),
-    "tflow.rl.meta": ("AdaptToTask", "MAMLLoss"),
+    "tflow.rl.data.advantages": ("ComputeAdvantages",),
+    "tflow.rl.data.batch": ("Batch", "MultiBatch", "Rollout"),
+    "tflow.rl.data.batching": ("ConcatBatches", "ConcatRounds", "StandardizeFields", "aggregate"),
+    "tflow.rl.envs.env_spec": ("EnvSpec",),
+    "tflow.rl.data.episodes": ("Episodes",),
+    "tflow.rl.rollout.evaluation": ("Evaluators", "ParallelEvaluations", "create_evaluation_workers"),
+    "tflow.rl.policy.exploration": ("ApexEpsilons", "EpsilonGreedy", "GaussianNoise", "OUNoise", "ParameterNoise"),
+    "tflow.rl.learning.gradients": ("AverageGradients", "ComputeGradients", "Gradients"),
+    "tflow.rl.learning.losses": ("A3CLoss", "DQNLoss", "IMPALALoss", "Loss", "LossValue", "PPOLoss", "Replayed"),
+    "tflow.rl.learning.meta": ("AdaptToTask", "MAMLLoss"),
     "tflow.rl.metrics": ("Metrics", "ReportMetrics"),
-    "tflow.rl.models": ("ImpalaCNN", "LSTM", "MLP", "Members", "NatureCNN", "SmallCNN"),
-    "tflow.rl.optimizers": ("Adam", "RMSprop", "SGD"),
-    "tflow.rl.policies": ("ActorCriticSpec", "PolicySpec", "QSpec"),
-    "tflow.rl.policy": ("Policy",),
-    "tflow.rl.replay": (
+    "tflow.rl.policy.network_spec": ("ImpalaCNN", "LSTM", "MLP", "Members", "NatureCNN", "SmallCNN"),
+    "tflow.rl.learning.optimizers": ("Adam", "RMSprop", "SGD"),
+    "tflow.rl.policy.policy_spec": ("ActorCriticSpec", "PolicySpec", "QSpec"),
+    "tflow.rl.policy.policy": ("Policy",),
+    "tflow.rl.replay.replay_spec": (
         "ComputePriorities", "MixInReplay", "MultiReplayActors", "ParallelReplay", "ReplayActors", "SendPriorities",
         "StoreToBuffer", "UpdatePriorities", "create_replay_actors",
     ),
     "tflow.rl.schedules": ("Constant", "Exponential", "Linear", "Piecewise", "Schedule"),
-    "tflow.rl.tensors": ("Tensors",),
-    "tflow.rl.training": (
+    "tflow.rl.policy.tensors": ("Tensors",),
+    "tflow.rl.learning.training": (
         "ApplyGradients", "LearnOnBatch", "SendWeights", "TrainOneStep", "TrainStats", "UpdateTargetNetwork",
         "UpdateWeights",
     ),
-    "tflow.rl.worker": ("RolloutWorker",),
-    "tflow.rl.workers": (
+    "tflow.rl.rollout.worker": ("RolloutWorker",),
+    "tflow.rl.rollout.worker_spec": (
         "AnyWorkers", "MultiWorkers", "ParallelRollouts", "Select", "Workers", "create_learner", "create_rollout_workers",
     ),
     "tflow.runtime.executor": ("Run",),

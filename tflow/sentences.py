@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
 ROLLOUT = ("obs", "actions", "rewards", "terminated", "truncated", "t", "logp", "values")
-SEARCHED = ("tflow.rl.gradients", "tflow.rl.advantages")
+SEARCHED = ("tflow.rl.learning.gradients", "tflow.rl.data.advantages")
 """Modules whose operators are proposed, besides those that are defined beside the operator in question."""
 REPLAYED = ("obs", "actions", "rewards", "terminated", "next_obs", "discounts", "weights", "ids")
 

@@ -8,7 +8,7 @@ import logging
 import time
 
 from tflow import PPO, LocalRuntime, RayRuntime
-from tflow.rl.worker import RolloutWorker
+from tflow.rl.rollout.worker import RolloutWorker
 from tflow.runtime.base import Runtime
 
 LIKE_SB3 = PPO(epochs=10, minibatch=64, lr=3e-4)

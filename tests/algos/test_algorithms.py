@@ -53,9 +53,9 @@ from tflow import (
 from tflow.algos.fields import fields_of
 from tflow.combinators import graph
 from tflow.combinators.validate import actors_in
-from tflow.rl.learner import Learner
-from tflow.rl.policy import QPolicy
-from tflow.rl.sample_envs import MultiCartPole
+from tflow.rl.envs.samples import MultiCartPole
+from tflow.rl.learning.learner import Learner
+from tflow.rl.policy.policy import QPolicy
 from tflow.runtime.refs import carriers
 from tflow.runtime.sim import SimRuntime
 
@@ -309,7 +309,7 @@ def test_workers_of_apex_explore_differently_and_rate_their_rows() -> None:
 
 
 def form() -> Any:  # Any: only explorers know it
-    from tflow.rl.exploration import ActionForm
+    from tflow.rl.policy.exploration import ActionForm
 
     return ActionForm(choices=(2,))
 

@@ -49,11 +49,11 @@ from tflow import (
     create_rollout_workers,
     train,
 )
-from tflow.rl.learner import Learner
-from tflow.rl.policies import make_policy
-from tflow.rl.policy import QPolicy
-from tflow.rl.replay_actors import ReplayActor
-from tflow.rl.tensors import Tensors
+from tflow.rl.learning.learner import Learner
+from tflow.rl.policy.policy import QPolicy
+from tflow.rl.policy.policy_spec import make_policy
+from tflow.rl.policy.tensors import Tensors
+from tflow.rl.replay.replay import ReplayActor
 
 TINY = MLP((4,))
 BOX = spaces.Box(-1.0, 1.0, (2,), np.float32)

@@ -11,7 +11,8 @@ from tests.checking.support import PLUGIN, RIGHT, run, write
 from tflow.checking.engine import CACHE
 
 EVERYTHING = (
-    "import tflow.rl.advantages\nfrom tflow import A3CLoss, ParallelRollouts, ReportMetrics, TrainOneStep, create_replay_actors\n"
+    "import tflow.rl.data.advantages\n"
+    "from tflow import A3CLoss, ParallelRollouts, ReportMetrics, TrainOneStep, create_replay_actors\n"
 )
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tflow import DQN, LSTM, MLP, PPO, PPODQN, Algorithm, ApeX, EnvSpec, Linear, NatureCNN, Piecewise, PlanError, loading
 from tflow.algos.names import ALGORITHMS
 from tflow.commands.algos import flags_of
-from tflow.rl.sample_envs import MultiCartPole
+from tflow.rl.envs.samples import MultiCartPole
 from tflow.settings.fields import ALONE, affirmed, configured
 from tflow.settings.files import read_file, written
 from tflow.settings.flags import from_flags, merged
@@ -90,7 +90,7 @@ def test_flags_say_what_files_say(config: PPO) -> None:
         ("LSTM(8, MLP((4,)))", LSTM(8, MLP((4,)))),
         ("EnvSpec('X-v0', kwargs={'a': [1, (2,)]})", EnvSpec("X-v0", kwargs={"a": [1, (2,)]})),
         ("PPO(lr=Linear(1, 0, 10))", PPO(lr=Linear(1, 0, 10))),
-        ("tflow.rl.sample_envs:MultiCartPole", MultiCartPole),
+        ("tflow.rl.envs.samples:MultiCartPole", MultiCartPole),
         ("ale_py:ALE/Pong-v5", "ale_py:ALE/Pong-v5"),
         ("nowhere:Env", "nowhere:Env"),
         ("a b c (", "a b c ("),
@@ -115,7 +115,7 @@ def test_nothing_is_imported_where_nothing_of_ones_own_can_stand(monkeypatch: py
 
 def test_a_file_that_could_not_say_everything_is_refused_unless_that_is_given_anew(tmp_path: Path) -> None:
     assert shown(lambda: None) is None
-    assert shown(MultiCartPole) == "tflow.rl.sample_envs:MultiCartPole"
+    assert shown(MultiCartPole) == "tflow.rl.envs.samples:MultiCartPole"
     path = tmp_path / "config.toml"
     for unsaid in (lambda: None, EnvSpec("X-v0", kwargs={"map": np.eye(3)})):
         path.write_text(written(PPO(env=unsaid)))  # type: ignore[arg-type]  # nobody makes an env of it

@@ -9,7 +9,7 @@ import pytest
 from gymnasium.spaces import Box, Discrete
 
 from tflow import PPO, cli
-from tflow.rl.policies import make_policy
+from tflow.rl.policy.policy_spec import make_policy
 
 WRONG: dict[str, str] = {
     "trian ppo": "No such command 'trian'. Did you mean 'train'? See tflow --help.",

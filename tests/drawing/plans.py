@@ -40,9 +40,9 @@ from tflow import (
     par_from_iterables,
     par_from_range,
 )
-from tflow.rl.arrays import Array
-from tflow.rl.batch import AnyBatch, Sampled
-from tflow.rl.losses import ReplayedColumns
+from tflow.rl.data.arrays import Array
+from tflow.rl.data.batch import AnyBatch, Sampled
+from tflow.rl.learning.losses import ReplayedColumns
 
 WIDTH: Final = 3
 HALF = WIDTH * 4 // 2

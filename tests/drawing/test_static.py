@@ -22,8 +22,8 @@ from tflow.drawing.shown import shown
 from tflow.drawing.static.library import LIBRARY
 from tflow.drawing.static.operators import LOOKING, METHODS
 from tflow.drawing.text import arrows, text
-from tflow.rl.batch import Sampled
-from tflow.rl.losses import ReplayedColumns
+from tflow.rl.data.batch import Sampled
+from tflow.rl.learning.losses import ReplayedColumns
 from tflow.sentences import REPLAYED, ROLLOUT
 
 LOOP = "for each branch in from_range(9).split"

@@ -27,7 +27,7 @@ from tflow import (
     Stop,
     TrainingRun,
 )
-from tflow.algos.evaluating import evaluated
+from tflow.algos.evaluation import evaluated
 from tflow.runtime.sim import SimRuntime
 
 SMALL = PPO(num_workers=1, num_envs=2, fragment=16, epochs=1, minibatch=32, model=MLP((8,)))

@@ -37,7 +37,7 @@ from tflow.laws import (
     SURVIVAL,
     Law,
 )
-from tflow.runtime import cells, chain, feed, gather, host, joints, shards
+from tflow.runtime import chain, feed, gather, host, joints, shards, unary
 from tflow.runtime.answers import DONE, Answer, Ready
 from tflow.runtime.base import Runtime
 from tflow.runtime.cell import CELLS
@@ -134,12 +134,12 @@ def transforms_that_clobber_each_other(patch: pytest.MonkeyPatch) -> None:
 @bug(law(ISOLATION, lambda s: s.map(lambda item: item)), flaw=2)
 def one_source_that_two_runs_share(patch: pytest.MonkeyPatch) -> None:
     opened: dict[int, Iterator[object]] = {}
-    open_values = cells.Pull.open
+    open_values = unary.Pull.open
 
-    def shared(self: cells.Pull) -> Iterator[object]:
+    def shared(self: unary.Pull) -> Iterator[object]:
         return opened.setdefault(id(self.site.actor), open_values(self))
 
-    patch.setattr(cells.Pull, "open", shared)
+    patch.setattr(unary.Pull, "open", shared)
 
 
 @bug(law(ORDER, lambda s: s.filter(lambda item: item.number % 2 == 0)), flaw=3, size=3)
@@ -197,7 +197,7 @@ def sources_are_true(history: History[list[Item]]) -> None:
 
 @bug(schedule(PROVENANCE, batches, sources_are_true, faults=None), flaw=9, size=0)
 def provenance_of_the_last_contributor(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(cells, "united", lambda parts: parts[-1][1])
+    patch.setattr(unary, "united", lambda parts: parts[-1][1])
 
 
 def barrier_beside_a_stream() -> Iter[int]:
@@ -434,12 +434,12 @@ def a_branch_that_misses_what_it_did_not_ask_for(patch: pytest.MonkeyPatch) -> N
 
 @bug(law(CONSERVATION, lambda s: s.shuffle(2)), size=4)
 def a_shuffle_with_replacement(patch: pytest.MonkeyPatch) -> None:
-    def draw(self: cells.Shuffle) -> Ready:
+    def draw(self: unary.Shuffle) -> Ready:
         chosen = self.held[self.random.randrange(len(self.held))]
         self.held.pop()
         return chosen
 
-    patch.setattr(cells.Shuffle, "draw", draw)
+    patch.setattr(unary.Shuffle, "draw", draw)
 
 
 def shuffled() -> Iter[int]:
@@ -453,7 +453,7 @@ def the_same_again(history: History[int]) -> None:
 @bug(schedule(DETERMINISM, shuffled, the_same_again), size=0)
 def a_shuffle_that_ignores_its_seed(patch: pytest.MonkeyPatch) -> None:
     dice = random.Random(0)
-    patch.setattr(cells, "random", SimpleNamespace(Random=lambda seed: dice))
+    patch.setattr(unary, "random", SimpleNamespace(Random=lambda seed: dice))
 
 
 CANNOT_BE_MADE = {

@@ -19,7 +19,7 @@ from hypothesis import Phase, settings
 from tests.laws import test_gather, test_merge_and_split, test_refs, test_resize, test_runs, test_transforms
 from tests.quality import test_flow_bugs
 from tflow.combinators import create, graph, nodes
-from tflow.runtime import base, cells, chain, driver, feed, gather, host, joints, live, shards, sim
+from tflow.runtime import base, chain, driver, feed, gather, host, joints, messages, shards, sim, unary
 from tflow.runtime.answers import DONE, SKIP, WAITING, Answer, Blocked, Ready
 from tflow.runtime.cell import CELLS
 from tflow.types import NOWHERE, Provenance
@@ -60,7 +60,7 @@ def a_marker_that_leaks_into_the_stream(patch: pytest.MonkeyPatch) -> None:
 
 @breaks(test_transforms.test_batch_then_flatten_is_the_identity)
 def a_short_last_batch_that_is_dropped(patch: pytest.MonkeyPatch) -> None:
-    class Wrong(cells.Batch):
+    class Wrong(unary.Batch):
         def answers(self) -> Iterator[Answer]:
             for answer in self.ups[0].stream:
                 if type(answer) is tuple:
@@ -74,24 +74,24 @@ def a_short_last_batch_that_is_dropped(patch: pytest.MonkeyPatch) -> None:
 
 @breaks(test_transforms.test_par_batch_then_par_flatten_is_the_identity)
 def a_batch_that_turns_its_items_round(patch: pytest.MonkeyPatch) -> None:
-    release = cells.Batch.release
+    release = unary.Batch.release
 
-    def backwards(self: cells.Batch) -> Ready:
+    def backwards(self: unary.Batch) -> Ready:
         self.held.reverse()
         return release(self)
 
-    patch.setattr(cells.Batch, "release", backwards)
+    patch.setattr(unary.Batch, "release", backwards)
 
 
 @breaks(test_transforms.test_flat_map_is_map_then_flatten)
 def a_flatten_that_shows_only_the_first_member(patch: pytest.MonkeyPatch) -> None:
-    opened = cells.Flatten.open
-    patch.setattr(cells.Flatten, "open", lambda self, value: list(opened(self, value))[:1])
+    opened = unary.Flatten.open
+    patch.setattr(unary.Flatten, "open", lambda self, value: list(opened(self, value))[:1])
 
 
 @breaks(test_transforms.test_take_is_islice)
 def a_take_that_counts_one_too_many(patch: pytest.MonkeyPatch) -> None:
-    class Wrong(cells.Take):
+    class Wrong(unary.Take):
         def answers(self) -> Iterator[Answer]:
             for answer in self.ups[0].stream:
                 if self.shown > self.node.count:
@@ -138,7 +138,7 @@ def one_seed_for_all_shards(patch: pytest.MonkeyPatch) -> None:
 
 @breaks(test_transforms.test_drain_consumes_all_and_shows_nothing)
 def a_drain_that_shows_what_it_should_hide(patch: pytest.MonkeyPatch) -> None:
-    class Wrong(cells.Drain):
+    class Wrong(unary.Drain):
         def answers(self) -> Iterator[Answer]:
             yield from self.ups[0].stream
 
@@ -426,7 +426,7 @@ def actors_told_apart_by_what_they_contain(patch: pytest.MonkeyPatch) -> None:
 
 @breaks(test_runs.test_provenance_follows_items_through_every_operator)
 def provenance_of_the_last_contributor_only(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(cells, "united", lambda parts: parts[-1][1])
+    patch.setattr(unary, "united", lambda parts: parts[-1][1])
 
 
 @breaks(test_runs.test_combining_items_unites_their_sources)
@@ -477,14 +477,14 @@ def a_failure_that_ends_healthy_shards(patch: pytest.MonkeyPatch) -> None:
 
 @breaks(test_runs.test_events_arrive_once_in_order_within_the_mailbox)
 def events_without_bound(patch: pytest.MonkeyPatch) -> None:
-    def sent(self: live.Live) -> bool:
+    def sent(self: messages.Live) -> bool:
         while self.live.outbox:
             shard, method, value = self.live.outbox.popleft()
             self.site.events[shard] = self.site.events.get(shard, 0) + 1
             self.site.issue(shard, "tell", (method, value), self)
         return True
 
-    patch.setattr(live.Live, "sent", sent)
+    patch.setattr(messages.Live, "sent", sent)
 
 
 @breaks(test_runs.test_state_is_merged_and_rides_with_the_next_call)

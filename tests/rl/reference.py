@@ -1,7 +1,8 @@
 """Slow estimators that are obviously right, and the batches to try them on.
 
-They take one row at a time, as the formulas of the papers say, in Python floats. Nothing is shared with ``tflow.rl.estimators``:
-sums are written out where the papers write sums, so that the recurrences there have something else to agree with.
+They take one row at a time, as the formulas of the papers say, in Python floats. Nothing is shared with
+``tflow.rl.data.estimators``: sums are written out where the papers write sums, so that the recurrences there have
+something else to agree with.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from hypothesis import strategies as st
 
-from tflow.rl.arrays import Array
+from tflow.rl.data.arrays import Array
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tflow import Batch, MultiBatch
-from tflow.rl.arrays import Array
-from tflow.rl.batch import AnyBatch, Rollout
-from tflow.rl.episodes import Episodes
+from tflow.rl.data.arrays import Array
+from tflow.rl.data.batch import AnyBatch, Rollout
+from tflow.rl.data.episodes import Episodes
 from tflow.runtime.border import across
 from tflow.testing.batches import rollouts
 

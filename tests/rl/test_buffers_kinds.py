@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from tests.rl.test_buffers import COUNTS, KINDS, fill, numbered, rollouts, stored
 from tflow.errors import CheckpointError, PlanError
-from tflow.rl.arrays import Array
-from tflow.rl.batch import Batch
-from tflow.rl.buffers import PrioritizedBuffer, ReservoirBuffer, UniformBuffer
-from tflow.rl.buffers_multi import LockstepBuffer, PerPolicyBuffer
-from tflow.rl.buffers_sequence import SequenceBuffer, sequence_priorities
-from tflow.rl.sumtree import ReplayError
+from tflow.rl.data.arrays import Array
+from tflow.rl.data.batch import Batch
+from tflow.rl.replay.buffer import PrioritizedBuffer, ReservoirBuffer, UniformBuffer
+from tflow.rl.replay.multi_buffer import LockstepBuffer, PerPolicyBuffer
+from tflow.rl.replay.sequence_buffer import SequenceBuffer, sequence_priorities
+from tflow.rl.replay.sumtree import ReplayError
 
 # --------------------------------------------------------------------------- reservoir
 

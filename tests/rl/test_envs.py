@@ -33,11 +33,11 @@ from tests.rl.toy_envs import (
     row_of,
 )
 from tflow.errors import EnvError, PlanError
-from tflow.rl.arrays import Array
-from tflow.rl.env_spec import EnvSpec, Vectorizer
-from tflow.rl.envs import MOST_RESTARTS, Envs, LoopEnvs
-from tflow.rl.spaces import ActionLayout, Layout, Mismatch
-from tflow.rl.vector_envs import VectorEnvs
+from tflow.rl.data.arrays import Array
+from tflow.rl.envs.env import MOST_RESTARTS, Envs, LoopEnvs
+from tflow.rl.envs.env_spec import EnvSpec, Vectorizer
+from tflow.rl.envs.spaces import ActionLayout, Layout, Mismatch
+from tflow.rl.envs.vector_env import VectorEnvs
 
 NEXT, SAME, OFF = AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP, AutoresetMode.DISABLED
 PLANS: tuple[Plan, ...] = (((2, "terminated"), (1, "truncated")), ((3, "both"),), ((1, "terminated"), (4, "truncated")))
@@ -649,7 +649,8 @@ def test_an_env_that_cannot_be_made_is_a_sentence(spec: EnvSpec, sentence: str) 
 
 
 def test_a_spec_loads_nothing_heavy() -> None:
-    code = "import sys; from tflow.rl.env_spec import EnvSpec; EnvSpec('x'); assert not {'gymnasium', 'torch'} & set(sys.modules)"
+    code = "import sys; from tflow.rl.envs.env_spec import EnvSpec; EnvSpec('x'); "
+    "assert not {'gymnasium', 'torch'} & set(sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
 

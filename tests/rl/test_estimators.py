@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from tests.rl import reference
 from tests.rl.reference import Rows, batches, column, ends_of, flags, near, numbers
-from tflow.rl.arrays import Array
-from tflow.rl.estimators import (
+from tflow.rl.data.arrays import Array
+from tflow.rl.data.estimators import (
     backward,
     discounted_returns,
     explained_variance,

@@ -41,10 +41,11 @@ from tflow import (
     create_evaluation_workers,
     create_rollout_workers,
 )
-from tflow.rl.arrays import Array
-from tflow.rl.learner import Learner
-from tflow.rl.policy import Policy
-from tflow.rl.worker import RolloutWorker, SingleWorker, seed_for
+from tflow.rl.data.arrays import Array
+from tflow.rl.learning.learner import Learner
+from tflow.rl.policy.policy import Policy
+from tflow.rl.policy.weights import seed_for
+from tflow.rl.rollout.worker import RolloutWorker, SingleWorker
 from tflow.types import Sync
 
 loose: Any = tflow  # Any: what checkers would reject, said at run time
@@ -149,7 +150,7 @@ ENDLESS = ((3, "terminated"), (10**9, "terminated"))
     ],
 )
 def test_episodes_without_end_are_not_waited_for(config: Algorithm, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tflow.rl.worker.LONGEST", 50)
+    monkeypatch.setattr("tflow.rl.rollout.worker.LONGEST", 50)
     with pytest.raises(EnvError, match="has an episode that is not over after 50 steps, so it cannot be evaluated"):
         config.run(eval_every=16, stop=Stop(env_steps=10_000)).finish()
 

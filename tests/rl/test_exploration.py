@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from tflow.errors import PlanError, TflowError
-from tflow.rl.arrays import Array
-from tflow.rl.exploration import (
+from tflow.rl.data.arrays import Array
+from tflow.rl.policy.exploration import (
     ActionForm,
     ApexEpsilons,
     EpsilonGreedy,
@@ -355,6 +355,7 @@ def test_a_plain_explorer_changes_nothing() -> None:
 
 
 def test_exploring_needs_neither_torch_nor_gymnasium() -> None:
-    code = "import sys, tflow.rl.exploration, tflow.rl.models; assert not {'torch', 'gymnasium'} & set(sys.modules)"
+    code = "import sys, tflow.rl.policy.exploration, tflow.rl.policy.network_spec; "
+    "assert not {'torch', 'gymnasium'} & set(sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr

@@ -17,8 +17,8 @@ from hypothesis.extra import numpy as hnp
 from torch import Tensor, distributions
 
 from tflow.errors import PlanError, TflowError
-from tflow.rl.arrays import Array
-from tflow.rl.heads import Head, SquashedGaussian, head_for
+from tflow.rl.data.arrays import Array
+from tflow.rl.policy.heads import Head, SquashedGaussian, head_for
 
 AnySpace = spaces.Space[Any]  # Any: what a space holds is known only at run time
 BOX = spaces.Box(-2.0, 3.0, (3,), np.float32)

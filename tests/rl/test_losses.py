@@ -12,11 +12,11 @@ from gymnasium import spaces
 
 from tests.rl.test_policy import batch, replayed
 from tflow import A3CLoss, Batch, ComputeAdvantages, DQNLoss, PPOLoss, QSpec
-from tflow.rl.models import MLP
-from tflow.rl.policies import PolicySpec, make_policy
-from tflow.rl.policy import ActorCritic, QPolicy
-from tflow.rl.q_learning import projected, quantile_loss
-from tflow.rl.tensors import Tensors
+from tflow.rl.learning.q_learning import projected, quantile_loss
+from tflow.rl.policy.network_spec import MLP
+from tflow.rl.policy.policy import ActorCritic, QPolicy
+from tflow.rl.policy.policy_spec import PolicySpec, make_policy
+from tflow.rl.policy.tensors import Tensors
 
 BOX = spaces.Box(-1.0, 1.0, (3,), np.float32)
 
@@ -144,7 +144,7 @@ def test_the_quantile_loss_pair_by_pair() -> None:
 def test_distributions_are_learned(kind: Literal["categorical", "quantile"]) -> None:
     """A state with one sure reward: its value is found, whatever it is made of."""
     from tflow import Adam
-    from tflow.rl.learner import Learner
+    from tflow.rl.learning.learner import Learner
 
     loss = DQNLoss(spec=QSpec(kind=kind, atoms=21, v_min=-2.0, v_max=2.0))
     learner = Learner(made(loss.policy()), loss, Adam(lr=0.01))

@@ -55,19 +55,20 @@ from tflow import (
     create_replay_actors,
     create_rollout_workers,
 )
-from tflow.rl.arrays import Array
-from tflow.rl.batch import AnyBatch
-from tflow.rl.learner import Learner
-from tflow.rl.losses import LossValue
-from tflow.rl.models import LSTM, MLP, ModelLike
-from tflow.rl.policies import PolicySpec, make_policy
-from tflow.rl.policy import ActorCritic, QPolicy
-from tflow.rl.replay_actors import ReplayActor
+from tflow.rl.data.arrays import Array
+from tflow.rl.data.batch import AnyBatch
+from tflow.rl.learning.learner import Learner
+from tflow.rl.learning.losses import LossValue
+from tflow.rl.policy.network_spec import LSTM, MLP, ModelLike
+from tflow.rl.policy.policy import ActorCritic, QPolicy
+from tflow.rl.policy.policy_spec import PolicySpec, make_policy
+from tflow.rl.policy.tensors import Tensors
+from tflow.rl.policy.threads import one_thread
+from tflow.rl.policy.weights import Weights
+from tflow.rl.replay.replay import ReplayActor
+from tflow.rl.rollout.worker import RolloutWorker, SingleWorker
+from tflow.rl.rollout.worker_spec import WorkerSpec
 from tflow.rl.schedules import schedule_of
-from tflow.rl.tensors import Tensors
-from tflow.rl.threads import one_thread
-from tflow.rl.worker import RolloutWorker, SingleWorker, Weights
-from tflow.rl.workers import WorkerSpec
 from tflow.testing.batches import rollouts
 
 BOX = spaces.Box(-1.0, 1.0, (3,), np.float32)

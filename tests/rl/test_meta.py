@@ -37,15 +37,16 @@ from tflow import (
     TflowError,
     create_rollout_workers,
 )
-from tflow.rl.arrays import Array
-from tflow.rl.meta import fitted, rows_of
-from tflow.rl.models import MLP
-from tflow.rl.policies import make_policy
-from tflow.rl.policy import ActorCritic
-from tflow.rl.tensors import Tensors
-from tflow.rl.threads import one_thread
-from tflow.rl.worker import SingleWorker, Weights
-from tflow.rl.workers import WorkerSpec
+from tflow.rl.data.arrays import Array
+from tflow.rl.learning.meta import fitted, rows_of
+from tflow.rl.policy.network_spec import MLP
+from tflow.rl.policy.policy import ActorCritic
+from tflow.rl.policy.policy_spec import make_policy
+from tflow.rl.policy.tensors import Tensors
+from tflow.rl.policy.threads import one_thread
+from tflow.rl.policy.weights import Weights
+from tflow.rl.rollout.worker import SingleWorker
+from tflow.rl.rollout.worker_spec import WorkerSpec
 
 loose: Any = tflow  # Any: what checkers would reject, said at run time
 NAVIGATION = EnvSpec("tflow/Navigation-v0", {"horizon": 4})

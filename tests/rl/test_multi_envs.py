@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from tests.rl.toy_envs import ACTIONS, SPACES, InTurnEnv, Life, TogetherEnv, allowed, array, row_of, wages
 from tflow.errors import EnvError, PlanError
-from tflow.rl.arrays import Array
-from tflow.rl.env_spec import EnvSpec
-from tflow.rl.multi_envs import MultiEnvs
+from tflow.rl.data.arrays import Array
+from tflow.rl.envs.env_spec import EnvSpec
+from tflow.rl.envs.multi_env import MultiEnvs
 
 pettingzoo = pytest.importorskip("pettingzoo", reason="needs tflow[multiagent]")
 

@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from tflow.errors import PlanError, TflowError
-from tflow.rl.heads import head_for
-from tflow.rl.models import (
+from tflow.rl.policy.heads import head_for
+from tflow.rl.policy.network import DictEncoder, Flat, Recurrent, RecurrentEncoder, Residual
+from tflow.rl.policy.network_spec import (
     LSTM,
     MLP,
     Encoder,
@@ -32,8 +33,7 @@ from tflow.rl.models import (
     build_encoder,
     zero_observations,
 )
-from tflow.rl.networks import DictEncoder, Flat, Recurrent, RecurrentEncoder, Residual
-from tflow.rl.policy_networks import ActorCriticNet, NoisyLinear, QNet
+from tflow.rl.policy.policy_network import ActorCriticNet, NoisyLinear, QNet
 
 AnySpace = spaces.Space[Any]  # Any: what a space holds is known only at run time
 VECTOR = spaces.Box(-1, 1, (4,), np.float32)

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tflow.rl.optimizers import Adam, Steps
+from tflow.rl.learning.optimizers import Adam, Steps
 
 WEIGHTS = 7
 

@@ -68,11 +68,11 @@ from tflow import (
     create_rollout_workers,
     from_items,
 )
-from tflow.rl.arrays import Array
-from tflow.rl.learner import Learner
-from tflow.rl.losses import LossValue
-from tflow.rl.models import LSTM, MLP
-from tflow.rl.replay_actors import MultiReplayActor, ReplayActor, ReplaySpec
+from tflow.rl.data.arrays import Array
+from tflow.rl.learning.learner import Learner
+from tflow.rl.learning.losses import LossValue
+from tflow.rl.policy.network_spec import LSTM, MLP
+from tflow.rl.replay.replay import MultiReplayActor, ReplayActor, ReplaySpec
 from tflow.runtime.sim import Faults, SimRuntime
 from tflow.testing.batches import rollouts
 
@@ -431,7 +431,7 @@ def test_averaging_the_gradients_of_parts_is_the_gradient_of_the_whole(batch: Ro
 def small_learner(loss: Any = None) -> Learner:  # Any: any loss
     from gymnasium import spaces
 
-    from tflow.rl.policies import make_policy
+    from tflow.rl.policy.policy_spec import make_policy
 
     loss = loss or A3CLoss()
     seen = spaces.Box(-1e6, 1e6, (1,), np.float32)

@@ -19,13 +19,13 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from tflow import A3CLoss, ActorCriticSpec, Adam, Batch, CheckpointError, DQNLoss, PlanError, QSpec, RMSprop
-from tflow.rl.flat import FlatWeights, tensor
-from tflow.rl.learner import Learner
-from tflow.rl.models import LSTM, MLP, ImpalaCNN, Members, ModelLike, NatureCNN, SmallCNN
-from tflow.rl.optimizers import SGD, Optimizer
-from tflow.rl.policies import PolicySpec, make_policy
-from tflow.rl.policy import ActorCritic, Policy, QPolicy
-from tflow.rl.saving import space_from_json, space_to_json
+from tflow.rl.learning.learner import Learner
+from tflow.rl.learning.optimizers import SGD, Optimizer
+from tflow.rl.policy.flat import FlatWeights, tensor
+from tflow.rl.policy.network_spec import LSTM, MLP, ImpalaCNN, Members, ModelLike, NatureCNN, SmallCNN
+from tflow.rl.policy.policy import ActorCritic, Policy, QPolicy
+from tflow.rl.policy.policy_spec import PolicySpec, make_policy
+from tflow.rl.policy.saving import space_from_json, space_to_json
 from tflow.rl.schedules import Linear
 
 BOX = spaces.Box(-1.0, 1.0, (3,), np.float32)
@@ -375,7 +375,7 @@ def test_a_policy_with_a_memory_is_trained_on_sequences() -> None:
     assert whole.train(data, minibatch=6).updates == 2  # no piece is longer than 6, so nothing is padded
     assert (learner.weights != before).any()
     with pytest.raises(PlanError, match="is trained on sequences"):
-        from tflow.rl.tensors import Tensors
+        from tflow.rl.policy.tensors import Tensors
 
         learner.policy.evaluate(Tensors.of(data))  # type: ignore[attr-defined]  # an actor-critic
 

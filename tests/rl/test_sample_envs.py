@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 
 from tests.rl.toy_envs import array
 from tflow.errors import EnvError, PlanError
-from tflow.rl import sample_envs
-from tflow.rl.arrays import Array
-from tflow.rl.env_spec import EnvSpec, Vectorizer
-from tflow.rl.sample_envs import MultiCartPole, Navigation, NavigationVector
+from tflow.rl.data.arrays import Array
+from tflow.rl.envs import samples as sample_envs
+from tflow.rl.envs.env_spec import EnvSpec, Vectorizer
+from tflow.rl.envs.samples import MultiCartPole, Navigation, NavigationVector
 
 ID = "tflow/Navigation-v0"
 Make = Callable[..., Navigation | NavigationVector]
@@ -78,7 +78,7 @@ def test_a_point_arrives_within_a_hundredth() -> None:
 
 
 def test_gymnasium_finds_nothing_wrong() -> None:
-    env = gymnasium.make(f"tflow.rl.sample_envs:{ID}")
+    env = gymnasium.make(f"tflow.rl.envs.samples:{ID}")
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         check_env(env.unwrapped)
@@ -282,7 +282,7 @@ def test_registering_again_changes_nothing() -> None:
 def test_the_id_that_names_the_file_works_in_a_fresh_process_without_torch() -> None:
     code = f"""
 import sys, gymnasium
-name = "tflow.rl.sample_envs:{ID}"
+name = "tflow.rl.envs.samples:{ID}"
 assert gymnasium.make(name, horizon=5).unwrapped.horizon == 5
 assert gymnasium.make_vec(name, num_envs=3, vectorization_mode="vector_entry_point").num_envs == 3
 assert not {{"torch", "pettingzoo", "ray"}} & set(sys.modules)

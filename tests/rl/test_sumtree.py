@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tflow.errors import PlanError
-from tflow.rl import sumtree
-from tflow.rl.sumtree import LARGEST, ReplayError, SumTree
+from tflow.rl.replay import sumtree
+from tflow.rl.replay.sumtree import LARGEST, ReplayError, SumTree
 
 KINDS = [
     pytest.param(False, id="numpy"),

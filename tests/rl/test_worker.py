@@ -18,15 +18,16 @@ from hypothesis import strategies as st
 
 from tests.rl.toy_envs import ACTIONS, InTurnEnv, Life, PlannedEnv, PlannedVectorEnv, TogetherEnv, paid, wages
 from tflow import A3CLoss, DQNLoss, EnvError, EnvSpec, Episodes, EpsilonGreedy, ParameterNoise, PlanError, Shard
-from tflow.rl.arrays import Array
-from tflow.rl.batch import Batch, Rollout
-from tflow.rl.exploration import Explorer, GaussianNoise, OUNoise
-from tflow.rl.losses import Loss
-from tflow.rl.models import LSTM, MLP, ModelLike, SmallCNN
-from tflow.rl.multi_worker import MultiWorker
-from tflow.rl.policies import ActorCriticSpec
-from tflow.rl.worker import SingleWorker, Weights, seed_for
-from tflow.rl.workers import WorkerSpec
+from tflow.rl.data.arrays import Array
+from tflow.rl.data.batch import Batch, Rollout
+from tflow.rl.learning.losses import Loss
+from tflow.rl.policy.exploration import Explorer, GaussianNoise, OUNoise
+from tflow.rl.policy.network_spec import LSTM, MLP, ModelLike, SmallCNN
+from tflow.rl.policy.policy_spec import ActorCriticSpec
+from tflow.rl.policy.weights import Weights, seed_for
+from tflow.rl.rollout.multi_worker import MultiWorker
+from tflow.rl.rollout.worker import SingleWorker
+from tflow.rl.rollout.worker_spec import WorkerSpec
 
 Plans = tuple[tuple[tuple[int, str], ...], ...]
 AnyLoss = Loss[Any, Any]  # Any: whatever it reads

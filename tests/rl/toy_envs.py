@@ -15,8 +15,8 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from tflow.rl.arrays import Array, Obs
-from tflow.rl.envs import Envs
+from tflow.rl.data.arrays import Array, Obs
+from tflow.rl.envs.env import Envs
 
 try:
     from pettingzoo import AECEnv, ParallelEnv  # type: ignore[import-untyped]  # PettingZoo has no types

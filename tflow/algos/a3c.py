@@ -13,13 +13,13 @@ from tflow.algos.algorithm import SinglePolicy
 from tflow.combinators.par import ParIter
 from tflow.combinators.runnable import Plan
 from tflow.combinators.stream import Iter
-from tflow.rl.batch import Rollout
-from tflow.rl.gradients import ComputeGradients
-from tflow.rl.losses import A3CLoss, Loss
+from tflow.rl.data.batch import Rollout
+from tflow.rl.learning.gradients import ComputeGradients
+from tflow.rl.learning.losses import A3CLoss, Loss
+from tflow.rl.learning.training import ApplyGradients, TrainStats
 from tflow.rl.metrics import Metrics, ReportMetrics
+from tflow.rl.rollout.worker_spec import AnyWorkers, ParallelRollouts
 from tflow.rl.schedules import Schedule
-from tflow.rl.training import ApplyGradients, TrainStats
-from tflow.rl.workers import AnyWorkers, ParallelRollouts
 from tflow.types import Async
 
 

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, ClassVar
 
 from typing_extensions import TypeVar
 
-from tflow.algos.evaluating import report_of
-from tflow.algos.training import Callback, Stop, TrainingRun, train
+from tflow.algos.evaluation import report_of
+from tflow.algos.training_run import Callback, Stop, TrainingRun, train
 from tflow.combinators import check
 from tflow.combinators.runnable import Plan
 from tflow.errors import EnvError, MissingExtra, PlanError, TflowError
-from tflow.rl.exploration import Exploration
-from tflow.rl.losses import Loss
+from tflow.rl.learning.losses import Loss
+from tflow.rl.learning.optimizers import Adam, Optimizer
 from tflow.rl.metrics import Metrics
-from tflow.rl.models import LSTM, ModelLike
-from tflow.rl.optimizers import Adam, Optimizer
+from tflow.rl.policy.exploration import Exploration
+from tflow.rl.policy.network_spec import LSTM, ModelLike
+from tflow.rl.rollout.worker_spec import AnyLoss, EnvLike, MultiWorkers, Workers, check_device, create_rollout_workers
 from tflow.rl.schedules import Schedule
-from tflow.rl.workers import AnyLoss, EnvLike, MultiWorkers, Workers, check_device, create_rollout_workers
 from tflow.types import Async, Shard
 
 if TYPE_CHECKING:

@@ -14,12 +14,12 @@ from tflow.combinators.par import ParIter
 from tflow.combinators.runnable import Plan
 from tflow.combinators.stream import Iter
 from tflow.combinators.union import Union
-from tflow.rl.batch import Rollout
-from tflow.rl.exploration import ApexEpsilons, Exploration
+from tflow.rl.data.batch import Rollout
+from tflow.rl.learning.training import LearnOnBatch, SendWeights, TrainStats
 from tflow.rl.metrics import Metrics, ReportMetrics
-from tflow.rl.replay import ComputePriorities, ParallelReplay, SendPriorities, StoreToBuffer
-from tflow.rl.training import LearnOnBatch, SendWeights, TrainStats
-from tflow.rl.workers import AnyWorkers, ParallelRollouts, create_learner
+from tflow.rl.policy.exploration import ApexEpsilons, Exploration
+from tflow.rl.replay.replay_spec import ComputePriorities, ParallelReplay, SendPriorities, StoreToBuffer
+from tflow.rl.rollout.worker_spec import AnyWorkers, ParallelRollouts, create_learner
 
 
 @dataclass(frozen=True, kw_only=True)

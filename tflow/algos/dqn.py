@@ -16,15 +16,15 @@ from tflow.combinators import check
 from tflow.combinators.runnable import Plan
 from tflow.combinators.stream import Iter
 from tflow.combinators.union import Union
-from tflow.rl.batch import Rollout
-from tflow.rl.exploration import EpsilonGreedy, Exploration
-from tflow.rl.losses import DQNLoss, Loss, Replayed
+from tflow.rl.data.batch import Rollout
+from tflow.rl.learning.losses import DQNLoss, Loss, Replayed
+from tflow.rl.learning.training import TrainOneStep, TrainStats
 from tflow.rl.metrics import Metrics, ReportMetrics
-from tflow.rl.policies import QSpec
-from tflow.rl.replay import ParallelReplay, ReplayActors, SendPriorities, StoreToBuffer, create_replay_actors
+from tflow.rl.policy.exploration import EpsilonGreedy, Exploration
+from tflow.rl.policy.policy_spec import QSpec
+from tflow.rl.replay.replay_spec import ParallelReplay, ReplayActors, SendPriorities, StoreToBuffer, create_replay_actors
+from tflow.rl.rollout.worker_spec import AnyWorkers, ParallelRollouts
 from tflow.rl.schedules import Linear, Schedule
-from tflow.rl.training import TrainOneStep, TrainStats
-from tflow.rl.workers import AnyWorkers, ParallelRollouts
 from tflow.types import Async
 
 MOST = 1_000

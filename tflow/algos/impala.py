@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from tflow.algos.algorithm import SinglePolicy
 from tflow.combinators.runnable import Plan
 from tflow.combinators.stream import Iter
-from tflow.rl.batch import Rollout
-from tflow.rl.losses import IMPALALoss, Loss
+from tflow.rl.data.batch import Rollout
+from tflow.rl.learning.losses import IMPALALoss, Loss
+from tflow.rl.learning.training import LearnOnBatch, SendWeights, TrainStats
 from tflow.rl.metrics import Metrics, ReportMetrics
-from tflow.rl.replay import MixInReplay
+from tflow.rl.replay.replay_spec import MixInReplay
+from tflow.rl.rollout.worker_spec import AnyWorkers, ParallelRollouts, create_learner
 from tflow.rl.schedules import Schedule
-from tflow.rl.training import LearnOnBatch, SendWeights, TrainStats
-from tflow.rl.workers import AnyWorkers, ParallelRollouts, create_learner
 from tflow.types import Async
 
 

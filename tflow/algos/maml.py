@@ -14,15 +14,15 @@ from typing import ClassVar
 from tflow.algos.algorithm import SinglePolicy
 from tflow.combinators.runnable import Plan
 from tflow.combinators.stream import Iter
-from tflow.rl.batch import Batch
-from tflow.rl.batching import ConcatRounds
-from tflow.rl.losses import Loss
-from tflow.rl.meta import Adapted, AdaptToTask, MAMLLoss
+from tflow.rl.data.batch import Batch
+from tflow.rl.data.batching import ConcatRounds
+from tflow.rl.learning.losses import Loss
+from tflow.rl.learning.meta import Adapted, AdaptToTask, MAMLLoss
+from tflow.rl.learning.training import TrainOneStep, TrainStats
 from tflow.rl.metrics import Metrics, ReportMetrics
-from tflow.rl.policies import ActorCriticSpec
+from tflow.rl.policy.policy_spec import ActorCriticSpec
+from tflow.rl.rollout.worker_spec import AnyWorkers, EnvLike, ParallelRollouts
 from tflow.rl.schedules import Schedule
-from tflow.rl.training import TrainOneStep, TrainStats
-from tflow.rl.workers import AnyWorkers, EnvLike, ParallelRollouts
 from tflow.types import Sync
 
 

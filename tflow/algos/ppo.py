@@ -13,14 +13,14 @@ from typing import Literal
 from tflow.algos.algorithm import SinglePolicy
 from tflow.combinators.runnable import Plan
 from tflow.combinators.stream import Iter
-from tflow.rl.advantages import ComputeAdvantages
-from tflow.rl.batch import Batch, Rollout, Sampled
-from tflow.rl.batching import ConcatRounds
-from tflow.rl.losses import Loss, PPOLoss
+from tflow.rl.data.advantages import ComputeAdvantages
+from tflow.rl.data.batch import Batch, Rollout, Sampled
+from tflow.rl.data.batching import ConcatRounds
+from tflow.rl.learning.losses import Loss, PPOLoss
+from tflow.rl.learning.training import TrainOneStep, TrainStats
 from tflow.rl.metrics import Metrics, ReportMetrics
+from tflow.rl.rollout.worker_spec import AnyWorkers, ParallelRollouts
 from tflow.rl.schedules import Schedule
-from tflow.rl.training import TrainOneStep, TrainStats
-from tflow.rl.workers import AnyWorkers, ParallelRollouts
 from tflow.types import Sync
 
 

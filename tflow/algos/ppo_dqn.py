@@ -16,12 +16,12 @@ from tflow.algos.ppo import PPO, ppo_plan
 from tflow.combinators.runnable import Plan
 from tflow.combinators.stream import Iter
 from tflow.combinators.union import Union
-from tflow.rl.batch import MultiBatch, Sampled
-from tflow.rl.batching import ConcatBatches
+from tflow.rl.data.batch import MultiBatch, Sampled
+from tflow.rl.data.batching import ConcatBatches
+from tflow.rl.envs.samples import MultiCartPole
+from tflow.rl.learning.training import TrainStats
 from tflow.rl.metrics import Metrics, ReportMetrics
-from tflow.rl.sample_envs import MultiCartPole
-from tflow.rl.training import TrainStats
-from tflow.rl.workers import EnvLike, MultiWorkers, ParallelRollouts, Select
+from tflow.rl.rollout.worker_spec import EnvLike, MultiWorkers, ParallelRollouts, Select
 from tflow.types import Sync
 
 Names = Literal["PPO", "DQN"]

@@ -20,8 +20,8 @@ from tflow.types import Async, OnActor, R, Stateless
 if TYPE_CHECKING:
     from tflow.combinators.par import ParIter
     from tflow.combinators.stream import Iter
-    from tflow.rl.arrays import Array
-    from tflow.rl.batch import Batch
+    from tflow.rl.data.arrays import Array
+    from tflow.rl.data.batch import Batch
 
 K = TypeVar("K", bound=str)
 K2 = TypeVar("K2", bound=str)

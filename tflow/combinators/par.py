@@ -32,7 +32,7 @@ from tflow.laws import (
 from tflow.types import Async, G, OnActor, Op, Shard, T, TimeBudget, U, V
 
 if TYPE_CHECKING:
-    from tflow.rl.batch import Batch
+    from tflow.rl.data.batch import Batch
 
 Gi = TypeVar("Gi", bound=Async)
 

@@ -19,7 +19,7 @@ from tflow.laws import BOUNDEDNESS, CONSERVATION, DETERMINISM, ISOLATION, LAZINE
 from tflow.types import Async, C, OnActor, Op, T, U, V, W
 
 if TYPE_CHECKING:
-    from tflow.rl.batch import Batch
+    from tflow.rl.data.batch import Batch
 
 Ci = TypeVar("Ci", bound=Async)
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from tflow import loading
 from tflow.algos.algorithm import Algorithm
-from tflow.algos.evaluating import evaluated
+from tflow.algos.evaluation import evaluated
 from tflow.algos.names import ALGORITHMS
 from tflow.combinators.runnable import Plan
 from tflow.errors import PlanError

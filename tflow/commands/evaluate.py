@@ -12,9 +12,9 @@ import typer
 from tflow.errors import PlanError
 
 if TYPE_CHECKING:
-    from tflow.rl.episodes import Episodes
-    from tflow.rl.worker import SingleWorker
-    from tflow.rl.workers import WorkerSpec
+    from tflow.rl.data.episodes import Episodes
+    from tflow.rl.rollout.worker import SingleWorker
+    from tflow.rl.rollout.worker_spec import WorkerSpec
 
 MOST_ENVS = 16
 MOST_TASKS = 10_000
@@ -48,7 +48,7 @@ def evaluate(
 
 def played(folder: Path, *, episodes: int, best: bool = False, seed: int = 0) -> dict[str, Episodes]:
     """The episodes that a policy of a run plays, by policy or phase if there are several."""
-    from tflow.algos.evaluating import report_of
+    from tflow.algos.evaluation import report_of
     from tflow.commands.choice import chosen
     from tflow.observe.folder import BEST, CONFIG, LATEST, file_of
 
@@ -68,8 +68,9 @@ def played(folder: Path, *, episodes: int, best: bool = False, seed: int = 0) ->
 def episodes_of(spec: WorkerSpec, files: dict[str, Path], *, episodes: int, seed: int) -> dict[str, Episodes]:
     """One worker plays, with weights from files."""
     from tflow.observe.folder import CONFIG
-    from tflow.rl.policy import Policy
-    from tflow.rl.worker import SingleWorker, Weights
+    from tflow.rl.policy.policy import Policy
+    from tflow.rl.policy.weights import Weights
+    from tflow.rl.rollout.worker import SingleWorker
     from tflow.types import Shard
 
     adapts = any(loss.adapts for loss in spec.losses.values())
@@ -91,8 +92,8 @@ def episodes_of(spec: WorkerSpec, files: dict[str, Path], *, episodes: int, seed
 
 def before_and_after(worker: SingleWorker, episodes: int) -> dict[str, Episodes]:
     """Episodes on tasks that are drawn anew, before and after adapting to each."""
-    from tflow.rl.episodes import Episodes
-    from tflow.rl.meta import AdaptToTask
+    from tflow.rl.data.episodes import Episodes
+    from tflow.rl.learning.meta import AdaptToTask
 
     found: dict[str, list[tuple[float, int]]] = {"before": [], "after": []}
     for task in range(MOST_TASKS):

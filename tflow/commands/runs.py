@@ -18,14 +18,14 @@ from typing import NamedTuple
 
 from rich.table import Table
 
-from tflow.algos.training import TrainingRun
+from tflow.algos.training_run import TrainingRun
 from tflow.commands.choice import Choice
 from tflow.errors import PlanError, TflowError
 from tflow.observe.console import Output
 from tflow.observe.folder import BEST, LATEST, RunFolder, file_of, fresh_folder
 from tflow.observe.progress import ShowProgress
 from tflow.observe.view import clock
-from tflow.rl.env_spec import EnvSpec
+from tflow.rl.envs.env_spec import EnvSpec
 from tflow.rl.metrics import Metrics
 
 RUNS = Path("runs")

@@ -38,8 +38,8 @@ ITER = "tflow.combinators.stream.Iter"
 PAR_ITER = "tflow.combinators.par.ParIter"
 PLAN = "tflow.combinators.runnable.Plan"
 STREAMS = (ITER, PAR_ITER, PLAN)
-BATCH = "tflow.rl.batch.Batch"
-MULTI_BATCH = "tflow.rl.batch.MultiBatch"
+BATCH = "tflow.rl.data.batch.Batch"
+MULTI_BATCH = "tflow.rl.data.batch.MultiBatch"
 SYNC = "tflow.types.Sync"
 
 SINGLE: dict[type[ProperType], str] = {

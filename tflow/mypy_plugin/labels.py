@@ -28,9 +28,9 @@ NUMBERS = {"batch", "take", "shuffle", "repartition"}
 PLAIN = {"gather_sync", "gather_rounds", "gather_async", "flatten", "drain", "zip"}
 OVER_ACTORS = {"ParallelRollouts", "ParallelReplay", "ParallelEvaluations"}
 USUAL = {
-    "tflow.rl.workers.create_rollout_workers": "workers",
-    "tflow.rl.replay.create_replay_actors": "replay",
-    "tflow.rl.workers.create_learner": "learner",
+    "tflow.rl.rollout.worker_spec.create_rollout_workers": "workers",
+    "tflow.rl.replay.replay_spec.create_replay_actors": "replay",
+    "tflow.rl.rollout.worker_spec.create_learner": "learner",
     "tflow.combinators.actors.create_actor": "",
     "tflow.combinators.actors.create_actors": "",
 }

@@ -13,8 +13,11 @@ from tflow.mypy_plugin import shapes, tree
 from tflow.mypy_plugin.report import Checker, report
 
 CODE = "tflow-policy"
-SELECT = "tflow.rl.workers.Select"
-NAMED_BY = {"tflow.rl.workers.create_rollout_workers": "losses", "tflow.rl.replay.create_replay_actors": "policies"}
+SELECT = "tflow.rl.rollout.worker_spec.Select"
+NAMED_BY = {
+    "tflow.rl.rollout.worker_spec.create_rollout_workers": "losses",
+    "tflow.rl.replay.replay_spec.create_replay_actors": "policies",
+}
 
 
 def check(api: Checker, scopes: tree.Scopes, call: CallExpr) -> None:

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import tflow
-from tflow.algos.training import Callback, TrainingRun
+from tflow.algos.training_run import Callback, TrainingRun
 from tflow.combinators import check
 from tflow.drawing.built import of_plan
 from tflow.drawing.svg import svg
@@ -36,7 +36,7 @@ from tflow.settings.files import written
 from tflow.settings.run import RunSettings
 
 if TYPE_CHECKING:
-    from tflow.rl.policy import Policy
+    from tflow.rl.policy.policy import Policy
 
 CONFIG, STATUS = "config.toml", "run.json"
 LATEST, BEST = "policy", "best"
@@ -69,7 +69,7 @@ class RunFolder(Callback):
         self._began = ""
 
     def started(self, run: TrainingRun) -> None:
-        from tflow.rl.saving import kind_of
+        from tflow.rl.policy.saving import kind_of
 
         for loss in run.workers.spec.losses.values():
             kind_of(loss.policy())  # better now than after an hour

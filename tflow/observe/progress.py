@@ -9,7 +9,7 @@ from typing import TextIO
 
 from rich.live import Live
 
-from tflow.algos.training import Callback, Stop, TrainingRun
+from tflow.algos.training_run import Callback, Stop, TrainingRun
 from tflow.observe.console import Output
 from tflow.observe.view import View, clock
 from tflow.rl.metrics import Metrics

@@ -15,8 +15,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from tflow.algos.training import Stop
-from tflow.rl.episodes import Episodes
+from tflow.algos.training_run import Stop
+from tflow.rl.data.episodes import Episodes
 from tflow.rl.metrics import Metrics
 
 TICKS = "▁▂▃▄▅▆▇█"

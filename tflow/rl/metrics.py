@@ -17,11 +17,11 @@ from tflow.combinators.runnable import Plan
 from tflow.combinators.stream import Iter
 from tflow.errors import PlanError
 from tflow.live import Live, Progress
-from tflow.rl.batch import Batch, MultiBatch, Sampled
-from tflow.rl.episodes import NONE, Episodes
-from tflow.rl.evaluation import Evaluators
-from tflow.rl.training import TrainStats
-from tflow.rl.workers import AnyWorkers
+from tflow.rl.data.batch import Batch, MultiBatch, Sampled
+from tflow.rl.data.episodes import NONE, Episodes
+from tflow.rl.learning.training import TrainStats
+from tflow.rl.rollout.evaluation import Evaluators
+from tflow.rl.rollout.worker_spec import AnyWorkers
 from tflow.types import Frozen, StatefulLiveOp
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from tflow.combinators.actors import Actor, Actors, Resident
 from tflow.combinators.runnable import Runnable
 from tflow.combinators.validate import actors_in
 from tflow.errors import Deadlock, PlanError, RunClosed
-from tflow.runtime import cells, feed, joints  # noqa: F401  # they register their cells
+from tflow.runtime import feed, joints, unary  # noqa: F401  # they register their cells
 from tflow.runtime.answers import DONE, SKIP, Answer, Blocked
 from tflow.runtime.base import Call, Runtime
 from tflow.runtime.build import build
@@ -22,8 +22,8 @@ from tflow.runtime.driver import Driver
 from tflow.runtime.gather import Gather
 from tflow.runtime.host import Reply
 from tflow.runtime.ledger import Ledger
-from tflow.runtime.live import Live
 from tflow.runtime.local import LocalRuntime
+from tflow.runtime.messages import Live
 from tflow.runtime.report import ledger_of, stats_of
 from tflow.runtime.stats import RunStats
 from tflow.types import NOWHERE, Provenance, T, U, W

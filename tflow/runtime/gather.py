@@ -11,12 +11,12 @@ from tflow.errors import NoHealthyShards, TflowError
 from tflow.runtime.answers import DONE, SKIP, WAITING, Answer, Blocked, Ready
 from tflow.runtime.base import Call
 from tflow.runtime.cell import Cell, Site
-from tflow.runtime.cells import united
 from tflow.runtime.driver import Driver
 from tflow.runtime.host import Reply, Request
 from tflow.runtime.program import Fed, localised, marked
 from tflow.runtime.shards import LiveShard
 from tflow.runtime.stats import NOTHING_READ, Reading, Staleness
+from tflow.runtime.unary import united
 from tflow.types import TimeBudget
 
 EVERYTHING = 2**62

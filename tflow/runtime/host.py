@@ -17,8 +17,8 @@ from tflow.runtime import joints  # noqa: F401  # it registers its cells
 from tflow.runtime.answers import DONE, SKIP, Ready
 from tflow.runtime.build import build
 from tflow.runtime.cell import Cell, Site, attempt_all
-from tflow.runtime.cells import Inbox
 from tflow.runtime.stats import Reading
+from tflow.runtime.unary import Inbox
 from tflow.types import Provenance, Shard, Source, TimeBudget, steps_of
 
 ChainKey = tuple[int, int, int]

@@ -10,7 +10,7 @@ from tflow.combinators import nodes
 from tflow.runtime.answers import DONE, SKIP, WAITING, Answer, Blocked, Ready
 from tflow.runtime.border import is_frozen
 from tflow.runtime.cell import Cell, Site, runs
-from tflow.runtime.cells import united
+from tflow.runtime.unary import united
 
 
 @runs(nodes.Every)

@@ -15,7 +15,7 @@ from tflow.algos.algorithm import Algorithm
 from tflow.algos.fields import fields_of
 from tflow.algos.names import ALGORITHMS
 from tflow.errors import PlanError
-from tflow.rl.env_spec import EnvSpec
+from tflow.rl.envs.env_spec import EnvSpec
 from tflow.rl.schedules import Schedule
 from tflow.sentences import did_you_mean
 from tflow.settings.values import UNWRITABLE, read

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from tflow.algos.names import ALGORITHMS
-from tflow.algos.training import Stop, TrainingRun
+from tflow.algos.training_run import Stop, TrainingRun
 from tflow.combinators import check
 from tflow.errors import PlanError
 from tflow.loading import place_of
 
 if TYPE_CHECKING:
-    from tflow.rl.env_spec import EnvSpec
+    from tflow.rl.envs.env_spec import EnvSpec
     from tflow.runtime.base import Runtime
 
 

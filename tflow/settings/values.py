@@ -21,8 +21,8 @@ from typing import Any
 from tflow import loading, sentences
 from tflow.algos.names import ALGORITHMS
 from tflow.errors import PlanError
-from tflow.rl.env_spec import EnvSpec
-from tflow.rl.models import LSTM, MLP, ImpalaCNN, Members, NatureCNN, SmallCNN
+from tflow.rl.envs.env_spec import EnvSpec
+from tflow.rl.policy.network_spec import LSTM, MLP, ImpalaCNN, Members, NatureCNN, SmallCNN
 from tflow.rl.schedules import Constant, Exponential, Linear, Piecewise
 
 SCHEDULES: tuple[type, ...] = (Constant, Exponential, Linear, Piecewise)

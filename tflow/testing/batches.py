@@ -7,9 +7,9 @@ from typing import Literal, cast
 import numpy as np
 from hypothesis import strategies as st
 
-from tflow.rl.arrays import Array
-from tflow.rl.batch import Batch, Rollout
-from tflow.rl.episodes import Episodes
+from tflow.rl.data.arrays import Array
+from tflow.rl.data.batch import Batch, Rollout
+from tflow.rl.data.episodes import Episodes
 
 End = Literal["terminated", "truncated", "cut"]
 ENDS: tuple[End, ...] = ("terminated", "truncated", "cut")

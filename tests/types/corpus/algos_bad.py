@@ -30,7 +30,7 @@ from tflow import (
     plan,
     ppo_plan,
 )
-from tflow.rl.sample_envs import MultiCartPole
+from tflow.rl.envs.samples import MultiCartPole
 
 Names = Literal["first", "second"]
 LOSSES: dict[Names, PPOLoss | DQNLoss] = {"first": PPOLoss(), "second": DQNLoss()}

@@ -49,8 +49,8 @@ from tflow import (
     ppo_plan,
     train,
 )
-from tflow.rl.losses import PPOReads
-from tflow.rl.sample_envs import MultiCartPole
+from tflow.rl.learning.losses import PPOReads
+from tflow.rl.envs.samples import MultiCartPole
 
 
 @plan

@@ -30,7 +30,7 @@ from tflow import (
     from_range,
     plan,
 )
-from tflow.rl.workers import ParallelRollouts
+from tflow.rl.rollout.worker_spec import ParallelRollouts
 
 
 def double(number: int) -> int:

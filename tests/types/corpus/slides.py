@@ -37,7 +37,7 @@ from tflow import (
     plan,
     ppo_plan,
 )
-from tflow.rl.sample_envs import MultiCartPole
+from tflow.rl.envs.samples import MultiCartPole
 
 SMALL = MLP((16,))
 LOSSES: dict[Literal["PPO", "DQN"], PPOLoss | DQNLoss] = {"PPO": PPOLoss(), "DQN": DQNLoss()}

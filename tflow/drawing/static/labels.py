@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 OPERATORS = ("tflow.types.Op", "tflow.combinators.columns.AddColumns")
 ACTORS = "tflow.combinators.actors.Actors"
 USUAL = {
-    "tflow.rl.workers.create_rollout_workers": "workers",
-    "tflow.rl.replay.create_replay_actors": "replay",
-    "tflow.rl.workers.create_learner": "learner",
+    "tflow.rl.rollout.worker_spec.create_rollout_workers": "workers",
+    "tflow.rl.replay.replay_spec.create_replay_actors": "replay",
+    "tflow.rl.rollout.worker_spec.create_learner": "learner",
 }
 """What actors are called if nobody says otherwise."""
 

@@ -1,0 +1,300 @@
+"""Running a plan until it is good enough: what ``PPO(...).run(stop=...)`` gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from tflow.algos.evaluation import evaluated, evaluators_in, report_of
+from tflow.combinators import check
+from tflow.combinators.runnable import Plan
+from tflow.errors import PlanError, ShardFailed, TflowError
+from tflow.rl.data.episodes import WINDOW, Episodes
+from tflow.rl.metrics import Metrics
+
+if TYPE_CHECKING:
+    from tflow.algos.algorithm import Algorithm
+    from tflow.rl.data.arrays import Array
+    from tflow.rl.policy.policy import Policy
+    from tflow.rl.rollout.worker import RolloutWorker
+    from tflow.rl.rollout.worker_spec import AnyWorkers
+    from tflow.runtime.base import Runtime
+    from tflow.runtime.executor import Run
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stop:
+    """When training is over: as soon as a report shows that one of these is reached. What is None never is."""
+
+    env_steps: int | None = None
+    """Env steps of all workers."""
+    mean_return: float | None = None
+    """The mean return of the latest ``episodes`` episodes; with several policies, that of each."""
+    episodes: int = WINDOW
+    """How many episodes must have ended, and count, for ``mean_return``."""
+    updates: int | None = None
+    """Updates of the weights."""
+    seconds: float | None = None
+    """Seconds since the first report, looked at about once a second."""
+
+    def __post_init__(self) -> None:
+        for name in ("env_steps", "updates"):
+            if getattr(self, name) is not None:
+                check.whole("Stop", name, getattr(self, name), least=1)
+        wanted: object = self.mean_return
+        if wanted is not None and (isinstance(wanted, bool) or not isinstance(wanted, (int, float)) or wanted != wanted):
+            raise PlanError(f"Stop: mean_return must be a number, got {wanted!r}.")
+        check.whole("Stop", "episodes", self.episodes, least=1, most=WINDOW)
+        if self.seconds is not None:
+            check.positive("Stop", "seconds", self.seconds)
+
+    def __call__(self, metrics: Metrics) -> bool:
+        """True if it is over."""
+        return bool(self.reached(metrics))
+
+    def reached(self, metrics: Metrics) -> str:
+        """What is reached, in words; empty if nothing is."""
+        if self.mean_return is not None and self._good(metrics, self.mean_return):
+            return f"a mean return of {self.mean_return:g} over {self.episodes} episodes"
+        for wanted, counted, what in self.counts(metrics):
+            if counted >= wanted:
+                return f"{wanted:,} {what}"
+        return ""
+
+    def counts(self, metrics: Metrics) -> list[tuple[float, float, str]]:
+        """What is counted: how many are wanted, how many there are, and of what."""
+        found = (
+            (self.env_steps, metrics.env_steps, "env steps"),
+            (self.updates, metrics.training.updates, "updates"),
+            (self.seconds, metrics.speed.seconds, "seconds"),
+        )
+        return [(wanted, counted, what) for wanted, counted, what in found if wanted is not None]
+
+    def _good(self, metrics: Metrics, wanted: float) -> bool:
+        counted = [each.returns[-self.episodes :] for each in metrics.episodes.policies.values() or (metrics.episodes,)]
+        return all(len(returns) == self.episodes and sum(returns) / len(returns) >= wanted for returns in counted)
+
+
+class Callback:
+    """Looks on while a plan is trained: derive from it, replace what you need, and pass it to ``run(callbacks=[...])``.
+
+    All are called in the driver. An error that a callback raises ends the run.
+    """
+
+    def started(self, run: TrainingRun) -> None:
+        """Before anything is sampled."""
+
+    def reported(self, run: TrainingRun, metrics: Metrics) -> None:
+        """With every report."""
+
+    def ended(self, run: TrainingRun, error: BaseException | None) -> None:
+        """Once, at the end, whatever it was: ``run.outcome`` says it in words. ``run.policy()`` still answers."""
+
+
+class TrainingRun:
+    """A plan being trained. Iterate over it for ``Metrics``; ``policy()`` is what has been learned so far, also afterwards.
+
+    An evaluation that is under way or due when the goal is reached is waited for, and reported. It is a context manager: leaving
+    it, or the end, lets go of all workers. What was learned stays.
+    """
+
+    def __init__(
+        self,
+        run: Run[Metrics],
+        *,
+        stop: Stop | Callable[[Metrics], bool] | None = None,
+        callbacks: Sequence[Callback] = (),
+        algorithm: Algorithm | None = None,
+        seed: int = 0,
+        eval_every: int | None = None,
+        eval_episodes: int = 10,
+    ) -> None:
+        self._started = False
+        self.run = run
+        """The run itself: its ``stats()`` and ``ledger``, and ``ask`` for what actors know."""
+        self.workers: AnyWorkers = report_of(run.plan).workers
+        """The rollout workers, as the plan describes them."""
+        self.algorithm = algorithm
+        """The configuration that the plan was made from; None for a plan of one's own."""
+        self.stop = stop
+        self.seed = seed
+        self.eval_every = eval_every
+        self.eval_episodes = eval_episodes
+        self.metrics: Metrics | None = None
+        """The latest."""
+        self.outcome = ""
+        """Why it is over, in words; empty while it is not."""
+        self._callbacks = tuple(callbacks)
+        self._begun: list[Callback] = []
+
+    def __iter__(self) -> Iterator[Metrics]:
+        return self
+
+    def __next__(self) -> Metrics:
+        if self.outcome:
+            raise StopIteration
+        try:
+            self._start()
+            found = next(self.run, None)
+            reached = "the plan ended" if found is None else self._seen(found)
+        except BaseException as error:  # of callbacks and of a stop function of the user's, too
+            self._end(_failure(error), error)
+            if isinstance(error, StopIteration):  # a loop over this run would take it for the end
+                raise RuntimeError("A callback or stop= raised StopIteration.") from error
+            raise
+        if reached:
+            self._end(reached, None)
+        if self.metrics is None or found is None:
+            raise StopIteration
+        return self.metrics
+
+    def finish(self) -> Metrics:
+        """Train until it is over; the last metrics."""
+        for _ in self:
+            pass
+        if self.metrics is None:
+            raise TflowError("The plan ended before it reported anything.")
+        return self.metrics
+
+    def policy(self, name: str | None = None) -> Policy:
+        """What has been learned so far, as a copy; ``name`` says which policy, if there are several. Of a learner elsewhere: the
+        weights that it sent last."""
+        return self.workers.policy(self.run, name)
+
+    def policies(self) -> dict[str, Policy]:
+        """All that have been learned so far, by name; a single one is called ``default``."""
+        return {name: self.policy(name) for name in self.workers.learners}
+
+    def evaluated_policies(self) -> dict[str, Policy]:
+        """As ``policies``, with the weights that were evaluated last: training may have gone on since. None are given if whoever
+        evaluated them is no longer there, or nobody has."""
+        for evaluators in evaluators_in(self.run.plan):
+            for weights in self.run.ask(evaluators, _evaluated):
+                if weights:
+                    found = self.policies()
+                    for name, policy in found.items():
+                        policy.flat.set(weights[name])
+                    return found
+        return {}
+
+    def close(self) -> None:
+        """Let go of everything but what was learned."""
+        self._end("it was let go of", None)
+
+    def _start(self) -> None:
+        if not self._started:
+            self._started = True
+            for each in self._callbacks:
+                self._begun.append(each)
+                each.started(self)
+
+    def _seen(self, metrics: Metrics) -> str:
+        """Tell everybody. Returns what is reached, if anything is."""
+        self.metrics = metrics
+        reached = self._reached(metrics)
+        if reached:
+            self.metrics = self._judged(metrics)
+        for each in self._callbacks:
+            each.reported(self, self.metrics)
+        return reached
+
+    def _reached(self, metrics: Metrics) -> str:
+        if isinstance(self.stop, Stop):
+            return self.stop.reached(metrics)
+        return "what stop= asked for" if self.stop is not None and self.stop(metrics) else ""
+
+    def _judged(self, metrics: Metrics) -> Metrics:
+        """With what comes of an evaluation that is under way or due: it is waited for."""
+        try:
+            found = [
+                each
+                for evaluators in evaluators_in(self.run.plan)
+                for each in self.run.ask(evaluators, partial(_verdict, every=evaluators.every))
+            ]
+        except ShardFailed:  # whoever was at it is no longer there
+            return metrics
+        latest = max(found, key=lambda each: each.weights_at, default=metrics.evaluation)
+        if latest.weights_at <= metrics.evaluation.weights_at:
+            return metrics
+        return replace(metrics, evaluation=latest, evaluations=metrics.evaluations + 1)
+
+    def _end(self, outcome: str, error: BaseException | None) -> None:
+        """Everything ends, and every callback that was started hears of it, whatever another one raises."""
+        if self.outcome:
+            return
+        self.outcome = outcome
+        steps: list[Callable[[], None]] = [self.run.close, *(partial(each.ended, self, error) for each in self._begun)]
+        first = error
+        for step in steps:
+            try:
+                step()
+            except BaseException as another:
+                if first is None:
+                    first = another
+                else:
+                    first.add_note(f"While ending: {type(another).__name__}: {another}")
+        if error is None and first is not None:
+            raise first
+
+    def __del__(self) -> None:
+        if self._started:
+            self.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._end("it was let go of" if error is None else _failure(error), error)
+
+
+def _evaluated(worker: RolloutWorker) -> dict[str, Array]:
+    return worker.evaluated
+
+
+def _verdict(worker: RolloutWorker, *, every: int | None) -> Episodes:
+    """The latest evaluation; another one if that is due with the weights that are there now."""
+    if every is not None and worker.plain_at // every > worker.verdict.weights_at // every:
+        return worker.evaluate()
+    return worker.verdict
+
+
+def _failure(error: BaseException) -> str:
+    return "interrupted" if isinstance(error, KeyboardInterrupt) else f"{type(error).__name__}: {error}"
+
+
+def train(
+    plan: Plan[Metrics],
+    *,
+    stop: Stop | Callable[[Metrics], bool] | None = None,
+    callbacks: Sequence[Callback] = (),
+    eval_every: int | None = None,
+    eval_episodes: int = 10,
+    runtime: Runtime | None = None,
+    seed: int = 0,
+    algorithm: Algorithm | None = None,
+) -> TrainingRun:
+    """Run any plan that ends in ``ReportMetrics`` as algorithms run theirs. With ``eval_every``, the policy plays
+    ``eval_episodes`` whole episodes without exploring, once per so many env steps, beside training."""
+    check.instance("train", "plan", plan, Plan, "a plan, such as ReportMetrics(...) or PPO().plan()")
+    if stop is not None and not callable(stop):
+        raise PlanError(f"train: stop must be a Stop such as Stop(env_steps=100_000), or a function of metrics; got {stop!r}.")
+    if isinstance(callbacks, Callback):
+        raise PlanError("train: callbacks must be a list of callbacks; put this one into [ ].")
+    for each in callbacks:
+        check.instance(
+            "train", "each of callbacks", each, Callback, "a Callback such as ShowProgress() or RunFolder('runs/mine')"
+        )
+    whole = plan if eval_every is None else evaluated(plan, every=eval_every, episodes=eval_episodes)
+    run = whole.run(runtime=runtime, seed=seed)
+    return TrainingRun(
+        run,
+        stop=stop,
+        callbacks=callbacks,
+        algorithm=algorithm,
+        seed=seed,
+        eval_every=eval_every,
+        eval_episodes=eval_episodes,
+    )

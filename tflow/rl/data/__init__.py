@@ -1,0 +1,1 @@
+"""Experience as arrays: batches with named columns, statistics of episodes, estimators of returns and advantages."""

@@ -1,0 +1,323 @@
+"""Several copies of an environment behind one interface, whatever they are made of.
+
+``LoopEnvs`` steps single gymnasium envs one after the other. ``VectorEnvs`` (``tflow.rl.envs.vector_env``) speaks to a gymnasium
+vector env. ``tflow.rl.envs.env_spec`` decides which one a plan gets.
+
+Both check what crosses the border, whole batches at a time: a value that no policy can use is an ``EnvError`` that names the env,
+the copy and the field. With ``on_error="restart"`` a loop makes the one copy anew instead, and goes on.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Mapping
+from contextlib import ExitStack, suppress
+from typing import Any, Literal, NamedTuple, NoReturn
+
+import numpy as np
+from gymnasium import Env
+from gymnasium.vector import VectorEnv
+
+from tflow.errors import EnvError, MissingExtra, PlanError
+from tflow.rl.data.arrays import Array, Obs, picked
+from tflow.rl.envs.spaces import ActionLayout, AnySpace, Layout, Mismatch, reward_problem
+
+AnyEnv = Env[Any, Any]  # Any: envs are generic in observations and actions, which are checked against their spaces instead
+AnyVectorEnv = VectorEnv[Any, Any, Any]  # Any: as above
+Infos = Mapping[str, Any]  # Any: infos hold anything
+OnError = Literal["raise", "restart"]
+MOST_RESTARTS = 10  # so often is an env made anew without a finished step in between; then its error is raised after all
+MASK_FROM_THE_START = "is in the infos, but the first reset gave none. Give it in every reset and step."
+
+
+class Step(NamedTuple):
+    """What a step gave. Arrays stay as they are until the next call of ``step`` or ``reset``, which may write over them."""
+
+    obs: Obs
+    """What the policy sees next, one row per env. Where an episode ended it is the first observation of the next one; or, if the
+    env resets itself in the following step, the last one once more."""
+    rewards: Array  # float32 (num,)
+    terminated: Array  # bool (num,)
+    truncated: Array  # bool (num,)
+    final_obs: Obs | None
+    """The last observations of the episodes that ended: one row for each env that is terminated or truncated, in their order.
+    None if none ended."""
+    valid: Array | None
+    """bool (num,). False: no transition; the env merely reset itself (its action was ignored) or was lost. None: all valid."""
+    masks: Array | None
+    """bool (num, actions): what is allowed next, if the env's infos carry "action_mask"."""
+    lost: tuple[int, ...] = ()
+    """Envs that were made anew in this step after an error: the episode that each was in has no end and is to be discarded."""
+
+
+class Envs(ABC):
+    """``num`` copies of an environment. Call ``reset`` once, then ``step``: an episode that ends is followed by the next one."""
+
+    num: int
+    name: str
+    observation_space: AnySpace
+    """That of a single env."""
+    own_action_space: AnySpace
+    """That of a single env, as the env itself has it."""
+    _begun: Array
+    """The actions of a step that was begun."""
+    action_space: AnySpace
+    """That of a single env, with choices counted from 0: this is what ``step`` takes, whatever the env itself counts from."""
+    faults: Faults
+
+    @abstractmethod
+    def reset(self, seed: int | None = None, *, task: object = None) -> tuple[Obs, Array | None]:
+        """Start all episodes, env i with ``seed + i``. Gives the first observations, and action masks if there are any.
+
+        A ``task`` goes to the envs as ``options={"task": task}``; they keep it until the next one."""
+
+    @property
+    @abstractmethod
+    def first(self) -> object:
+        """An env to ask for what only it knows."""
+
+    def sample_task(self, rng: np.random.Generator) -> object:
+        """One of the tasks that the env has, as its own ``sample_task(rng)`` draws it."""
+        own = getattr(self.first, "sample_task", None)
+        if own is None:
+            problem = (
+                "has no tasks. To adapt to tasks, an env needs sample_task(rng), and reset() that takes options={'task': ...}."
+            )
+            raise EnvError(problem, self.name)
+        return own(rng)
+
+    @abstractmethod
+    def step(self, actions: Array) -> Step:
+        """Act in every env: one row of actions per env."""
+
+    def begin(self, actions: Array) -> None:
+        """Set a step going. Envs that compute in threads or processes of their own do so until ``finish``."""
+        self._begun = actions
+
+    def finish(self) -> Step:
+        """What came of the step that was begun."""
+        return self.step(self._begun)
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of everything."""
+
+
+class Faults:
+    """What an error of an env leads to: it is raised as a sentence, or the env may be made anew, but not for ever."""
+
+    def __init__(self, name: str, on_error: OnError) -> None:
+        self.name, self.restarts, self._wanted = name, 0, on_error == "restart"
+        self._tries: dict[int, int] = {}  # since the last finished step
+
+    def sentence(self, error: BaseException, call: str, index: int | None = None) -> EnvError:
+        """The error as a sentence that names the env."""
+        if isinstance(error, EnvError):
+            return error
+        if isinstance(error, Mismatch):
+            return EnvError(str(error), self.name, error.rows[0] if index is None and error.rows else index, error.field)
+        hint = "" if call == "make" else " Mend the env, or go on with EnvSpec(..., vectorizer='loop', on_error='restart')."
+        text = str(error).rstrip(".") or "it said no more"
+        problem = f"{call} raised {type(error).__name__}: {text}.{hint}"
+        if isinstance(error, (TypeError, ValueError)) and "unpack" in text:
+            what = "(obs, info)" if call == "reset" else "(obs, reward, terminated, truncated, info)"
+            problem = f"{call} must return {what}: {text}."
+        sentence = EnvError(problem, self.name, index)
+        sentence.__cause__ = error
+        return sentence
+
+    def refuse(self, error: Exception, call: str, index: int | None = None) -> NoReturn:
+        """Raise the sentence, or what is one already."""
+        failure = error if isinstance(error, (PlanError, MissingExtra)) else self.sentence(error, call, index)
+        raise failure from failure.__cause__
+
+    def allow(self, error: Exception, call: str, index: int) -> None:
+        """Raise, unless the env is to be made anew."""
+        if not self._wanted:
+            self.refuse(error, call, index)
+        failure = self.sentence(error, call, index)
+        self._tries[index] = self._tries.get(index, 0) + 1
+        if self._tries[index] > MOST_RESTARTS:
+            problem = f"was made anew {MOST_RESTARTS} times without finishing a step. The last error: {failure.problem}"
+            raise EnvError(problem, self.name, index, failure.field) from failure.__cause__
+        self.restarts += 1
+
+    def finished(self, failed: Collection[int]) -> None:
+        """All envs but these have finished a step."""
+        if self._tries:
+            self._tries = {index: tries for index, tries in self._tries.items() if index in failed}
+
+    def seed(self, seed: int | None) -> int | None:
+        """A seed for an env that was made anew: the old one might bring the same error again."""
+        return None if seed is None else int(np.random.SeedSequence([seed, self.restarts]).generate_state(1)[0] >> 1)
+
+    def layouts(self, observation_space: AnySpace, action_space: AnySpace) -> tuple[Layout, ActionLayout]:
+        """How observations and actions lie in arrays."""
+        try:
+            return Layout(observation_space), ActionLayout(action_space)
+        except Mismatch as error:
+            self.refuse(error, "make")
+
+    def given(self, layout: ActionLayout, actions: Array, num: int) -> Array:
+        """A policy's actions as the env wants them. What is wrong here is never the env's fault."""
+        try:
+            return layout.given(actions, num)
+        except Mismatch as error:
+            self.refuse(error, "step")
+
+
+class LoopEnvs(Envs):
+    """Single envs, stepped in a loop. An episode that ends is followed by the next one in the same step. Observations go to two
+    sets of arrays in turn, so those of a step even outlive the next call."""
+
+    def __init__(self, make: Callable[[], AnyEnv], num: int, *, name: str, on_error: OnError = "raise") -> None:
+        self.num, self.name, self._make = num, name, make
+        self.faults = Faults(name, on_error)
+        self._seed: int | None = None
+        self._envs: list[AnyEnv] = []
+        with ExitStack() as undo:
+            undo.callback(self.close)
+            for index in range(num):
+                self._envs.append(self._made(index))
+            self.observation_space, action_space = self._envs[0].observation_space, self._envs[0].action_space
+            self._layout, self._actions = self.faults.layouts(self.observation_space, action_space)
+            self._seen = [(self.observation_space, action_space)] * num
+            for index in range(num):
+                self._check_spaces(index)
+            undo.pop_all()
+        self.action_space, self.own_action_space = self._actions.space, self._actions.own_space
+        self._steps = [env.step for env in self._envs]
+        self._obs = (self._layout.empty(num), self._layout.empty(num))
+        self._writers = (self._layout.writer(self._obs[0]), self._layout.writer(self._obs[1]))
+        self._finals = self._layout.empty(num)
+        self._write_final = self._layout.writer(self._finals)
+        self._masks: Array | None = None
+        self._masks_known, self._turn = False, 0
+        self._options: dict[str, Any] = {}  # Any: tasks are whatever the env says
+
+    @property
+    def first(self) -> object:
+        return self._envs[0].unwrapped
+
+    def reset(self, seed: int | None = None, *, task: object = None) -> tuple[Obs, Array | None]:
+        self._seed, self._masks, self._masks_known, self._turn = seed, None, False, self._turn ^ 1
+        self._options = self._options if task is None else {"options": {"task": task}}
+        for index in range(self.num):
+            self._begin(index, None if seed is None else seed + index)
+        self._mended(np.zeros(self.num, np.float32), [], [])
+        return self._obs[self._turn], self._masks
+
+    def step(self, actions: Array) -> Step:
+        given = self.faults.given(self._actions, actions, self.num)
+        self._turn ^= 1
+        write = self._writers[self._turn]
+        rewards = np.zeros(self.num, np.float32)
+        terminated, truncated = np.zeros(self.num, np.bool_), np.zeros(self.num, np.bool_)
+        self._masks = None if self._masks is None else np.ones_like(self._masks)
+        masked = self._masks is not None
+        ended: list[int] = []
+        lost: list[int] = []
+        for index, (step, action) in enumerate(zip(self._steps, given, strict=True)):
+            try:
+                obs, reward, over, cut, info = step(action)
+                rewards[index] = reward
+                if over or cut:
+                    self._write_final(index, obs)
+                    terminated[index], truncated[index] = over, cut
+                else:
+                    write(index, obs)
+                    if masked or "action_mask" in info:
+                        self._note_mask(index, info)
+                    continue
+            except Exception as error:
+                self._begin(index, self._rebuilt(index, "step", error))
+                lost.append(index)
+                rewards[index] = 0
+            else:
+                ended.append(index)
+                self._begin(index)
+        final_obs, valid = self._mended(rewards, ended, lost), None
+        if lost:
+            terminated[lost] = truncated[lost] = False
+            valid = ~np.isin(np.arange(self.num), lost)
+        self.faults.finished(lost)
+        obs = self._obs[self._turn]
+        return Step(obs, rewards, terminated, truncated, final_obs, valid, self._masks, tuple(sorted(set(lost))))
+
+    def close(self) -> None:
+        with ExitStack() as stack:
+            for env in self._envs:
+                stack.callback(env.close)
+            self._envs = []
+
+    def _mended(self, rewards: Array, ended: list[int], lost: list[int]) -> Obs | None:
+        """Find what no policy can use, over all rows at once. Gives the last observations of the episodes that ended."""
+        while True:
+            rows = np.asarray([index for index in ended if index not in lost] if lost else ended, np.int64)
+            final_obs = picked(self._finals, rows) if len(rows) else None
+            problem = reward_problem(rewards)
+            if problem is None and final_obs is not None and (problem := self._layout.problem(final_obs)):
+                problem = Mismatch(problem.field, problem.problem, tuple(rows[list(problem.rows)].tolist()))
+            first = None if problem else self._layout.problem(self._obs[self._turn])
+            if (problem := problem or first) is None:
+                return final_obs
+            for index in problem.rows:
+                self._begin(index, self._rebuilt(index, "step", Mismatch(problem.field, problem.problem)))
+                if problem is not first or index not in ended:  # else only the episode that follows was wrong
+                    lost.append(index)
+                    rewards[index] = 0
+
+    def _made(self, index: int) -> AnyEnv:
+        try:
+            env = self._make()
+        except Exception as error:
+            self.faults.refuse(error, "make", index)
+        if not isinstance(env, Env):
+            raise EnvError(f"is made as a {type(env).__name__}, not a gymnasium.Env.", self.name, index)
+        return env
+
+    def _begin(self, index: int, seed: int | None = None) -> None:
+        """Start an episode of one env: the first observation and the mask go to its row."""
+        while True:
+            try:
+                obs, info = self._envs[index].reset(seed=seed, **self._options)
+                self._check_spaces(index)
+                self._writers[self._turn](index, obs)
+                self._note_mask(index, info)
+                return
+            except Exception as error:
+                seed = self._rebuilt(index, "reset", error)
+
+    def _rebuilt(self, index: int, call: str, error: Exception) -> int | None:
+        """Make one env anew, if that is wanted and helps. Gives the seed of its next reset."""
+        while True:
+            self.faults.allow(error, call, index)
+            with suppress(Exception):  # it is broken; what matters is the new one
+                self._envs[index].close()
+            try:
+                self._envs[index] = self._made(index)
+                self._steps[index] = self._envs[index].step
+                return self.faults.seed(self._seed)
+            except EnvError as again:
+                error = again
+
+    def _check_spaces(self, index: int) -> None:
+        env = self._envs[index]
+        now = (env.observation_space, env.action_space)
+        seen = self._seen[index]
+        if now[0] is seen[0] and now[1] is seen[1]:  # comparing spaces is slow, and few envs make new ones
+            return
+        for what, space, known in zip(("observation space", "action space"), now, self._seen[0], strict=True):
+            if space != known:
+                problem = f"its {what} is {space}, but env 0 began with {known}. All copies need the same one, in every episode."
+                raise EnvError(problem, self.name, index, what)
+        self._seen[index] = now
+
+    def _note_mask(self, index: int, info: Infos) -> None:
+        if not self._masks_known:  # the first reset of the first env decides
+            self._masks_known = True
+            self._masks = np.ones((self.num, max(1, self._actions.choices)), np.bool_) if "action_mask" in info else None
+        if self._masks is not None:
+            self._masks[index] = self._actions.mask(info)
+        elif "action_mask" in info:
+            raise Mismatch("action_mask", MASK_FROM_THE_START)

@@ -1,0 +1,261 @@
+"""Small environments that ship with tflow, to test and show its algorithms on where gymnasium has none.
+
+``Navigation`` is a family of tasks, for learning to learn. ``MultiCartPole`` has several agents, for one policy or many.
+
+Importing this file registers ``tflow/Navigation-v0``; tflow does so when a plan names it. For ``gymnasium.make`` itself, which
+does not look for envs in other packages, it is ``"tflow.rl.envs.samples:tflow/Navigation-v0"``.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Mapping
+from typing import Any, SupportsIndex
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from gymnasium.utils import seeding
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+
+from tflow.combinators import check
+from tflow.errors import EnvError
+from tflow.rl.data.arrays import Array
+from tflow.rl.envs.env import Infos
+
+__all__ = ["MultiCartPole", "Navigation", "NavigationVector", "register"]
+NAVIGATION = "tflow/Navigation-v0"
+
+
+def register() -> None:
+    """Make ``tflow/Navigation-v0`` known to gymnasium. A second time changes nothing."""
+    if NAVIGATION not in gymnasium.registry:
+        gymnasium.register(
+            NAVIGATION,
+            entry_point="tflow.rl.envs.samples:Navigation",
+            vector_entry_point="tflow.rl.envs.samples:NavigationVector",
+        )
+
+
+# --------------------------------------------------------------------------- navigation
+
+
+class _Goals:
+    """The tasks of the family: which goal counts, and how far a move is from it."""
+
+    SPEED, NEAR = 0.1, 0.01
+
+    task: Array | None = None
+    """The goal, float32 (2,). None before the first reset."""
+
+    def __init__(self, reach: float, horizon: int) -> None:
+        self.reach = check.positive("Navigation", "reach", reach)
+        self.horizon = check.whole("Navigation", "horizon", horizon, least=1)
+        self._brought = False
+
+    def sample_task(self, rng: np.random.Generator) -> Array:
+        """A goal, uniformly from the square that ``reach`` spans."""
+        return rng.uniform(-self.reach, self.reach, 2).astype(np.float32)
+
+    def _begin(self, rng: np.random.Generator, seed: int | None, options: Infos | None) -> None:
+        """Decide on the task. One that was drawn, not brought, is a function of the latest seed, whatever came before."""
+        if options is not None and "task" in options:
+            self.task, self._brought = _goal(options["task"]), True
+        elif self.task is None or (seed is not None and not self._brought):
+            self.task = self.sample_task(rng)
+
+    def _moved(self, positions: Array, actions: Array) -> tuple[Array, Array, Array]:
+        """Positions, rewards and arrivals after a move, for one point or for a row of them."""
+        if self.task is None:
+            raise EnvError("is stepped before it was reset.", "Navigation")
+        positions = positions + np.clip(np.asarray(actions, np.float32), -self.SPEED, self.SPEED)
+        offsets = positions - self.task
+        x, y = offsets[..., 0], offsets[..., 1]
+        squares = x * x + y * y
+        return positions, -squares, squares <= self.NEAR**2
+
+
+def _goal(given: object) -> Array:
+    try:
+        goal: Array = np.array(given, np.float32)
+    except (TypeError, ValueError):
+        goal = np.empty(0)
+    if goal.shape != (2,) or not np.isfinite(goal).all():
+        problem = f"the task is {given!r}. A task is a goal: an array of 2 finite numbers, as sample_task gives."
+        raise EnvError(problem, "Navigation", None, "task")
+    return goal
+
+
+def _navigation_spaces() -> tuple[spaces.Box, spaces.Box]:
+    positions = spaces.Box(-math.inf, math.inf, (2,), np.float32)
+    return positions, spaces.Box(-_Goals.SPEED, _Goals.SPEED, (2,), np.float32)
+
+
+class Navigation(_Goals, gymnasium.Env[Array, Array]):
+    """A point walks from the origin to a goal that it cannot see: MAML's 2-D navigation (arXiv 1703.03400, section 5.3).
+
+    It sees its position and chooses its velocity, which is clipped to ``SPEED`` along each axis. The reward is minus the
+    squared distance to the goal after the move. An episode is terminated ``NEAR`` the goal and truncated after ``horizon``
+    steps.
+
+    A task is a goal. ``reset(options={"task": goal})`` sets it; it stays until a reset brings another. While none was
+    brought, the env draws its own when it is first reset, and whenever it is reset with a seed.
+
+    >>> env = Navigation()
+    >>> _ = env.reset(options={"task": [0.1, 0.2]})
+    >>> [env.step(np.full(2, 0.1))[2] for _ in range(2)], env.step(np.array([-0.1, 0]))[2]
+    ([False, False], True)
+    """
+
+    def __init__(self, reach: float = 0.5, horizon: int = 100) -> None:
+        super().__init__(reach, horizon)
+        self.observation_space, self.action_space = _navigation_spaces()
+        self._position, self._steps = np.zeros(2, np.float32), 0
+
+    def reset(self, *, seed: int | None = None, options: Infos | None = None) -> tuple[Array, dict[str, Any]]:  # Any: infos
+        super().reset(seed=seed)
+        self._begin(self.np_random, seed, options)
+        self._position, self._steps = np.zeros(2, np.float32), 0
+        return self._position.copy(), {}
+
+    def step(self, action: Array) -> tuple[Array, float, bool, bool, dict[str, Any]]:  # Any: gymnasium's
+        self._position, reward, arrived = self._moved(self._position, action)
+        self._steps += 1
+        return self._position.copy(), float(reward), bool(arrived), self._steps >= self.horizon, {}
+
+
+class NavigationVector(_Goals, VectorEnv[Array, Array, Array]):
+    """Copies of ``Navigation`` as one array. All have the same task; each starts anew in the step that ends its episode."""
+
+    metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}  # noqa: RUF012  # as gymnasium declares it
+
+    def __init__(
+        self,
+        num_envs: int = 1,
+        reach: float = 0.5,
+        horizon: int = 100,
+        max_episode_steps: int | None = None,  # a limit from outside, as gymnasium calls it: the smaller one counts
+    ) -> None:
+        super().__init__(reach, horizon if max_episode_steps is None else min(horizon, max_episode_steps))
+        self.num_envs = check.whole("Navigation", "num_envs", num_envs, least=1)
+        self.single_observation_space, self.single_action_space = _navigation_spaces()
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self._positions, self._steps = np.zeros((num_envs, 2), np.float32), np.zeros(num_envs, np.int64)
+
+    def reset(self, *, seed: int | None = None, options: Infos | None = None) -> tuple[Array, dict[str, Any]]:  # Any: infos
+        super().reset(seed=seed)
+        self._begin(self.np_random, seed, options)
+        self._positions, self._steps = np.zeros_like(self._positions), np.zeros_like(self._steps)
+        return self._positions.copy(), {}
+
+    def step(self, actions: Array) -> tuple[Array, Array, Array, Array, dict[str, Any]]:  # Any: gymnasium's
+        reached, rewards, arrived = self._moved(self._positions, actions)
+        self._steps += 1
+        truncated = self._steps >= self.horizon
+        ended = arrived | truncated
+        infos: dict[str, Any] = {}  # Any: gymnasium's
+        self._positions = reached
+        if ended.any():
+            infos = {"final_obs": reached, "_final_obs": ended}
+            self._positions = np.where(ended[:, None], np.float32(0), reached)
+            self._steps[ended] = 0
+        return self._positions.copy(), rewards, arrived, truncated, infos
+
+
+# --------------------------------------------------------------------------- several agents
+
+
+class MultiCartPole:
+    """CartPoles side by side, each with an agent of its own: PettingZoo's parallel interface, without PettingZoo.
+
+    Physics, reward and limits are those of gymnasium's CartPole-v1, so that what is known about that env holds for every
+    agent here. One whose pole has fallen leaves, and the others go on; the episode is over when nobody is left.
+    """
+
+    GRAVITY, CART, POLE, HALF_LENGTH, FORCE, SECONDS = 9.8, 1.0, 0.1, 0.5, 10.0, 0.02
+    FARTHEST, STEEPEST, HORIZON = 2.4, 12 * 2 * math.pi / 360, 500
+
+    metadata: dict[str, Any] = {"name": "multi_cart_pole", "render_modes": []}  # noqa: RUF012  # Any: PettingZoo's
+    render_mode: str | None = None
+
+    def __init__(self, agents: int = 2) -> None:
+        check.whole("MultiCartPole", "agents", agents, least=1)
+        self.possible_agents = [f"agent_{number}" for number in range(agents)]
+        self.agents: list[str] = []
+        high = np.array([self.FARTHEST * 2, np.inf, self.STEEPEST * 2, np.inf], np.float32)
+        self.observation_spaces = {agent: spaces.Box(-high, high, dtype=np.float32) for agent in self.possible_agents}
+        self.action_spaces = {agent: spaces.Discrete(2) for agent in self.possible_agents}
+        self.state: Array = np.zeros((agents, 4))
+        """Position, velocity, angle and angular velocity of every agent, float64."""
+        self._steps, self._random = 0, np.random.default_rng()
+
+    @property
+    def unwrapped(self) -> MultiCartPole:
+        return self
+
+    def observation_space(self, agent: str) -> spaces.Box:
+        return self.observation_spaces[agent]
+
+    def action_space(self, agent: str) -> spaces.Discrete:
+        return self.action_spaces[agent]
+
+    def reset(
+        self, seed: int | None = None, options: Infos | None = None
+    ) -> tuple[dict[str, Array], dict[str, dict[str, Any]]]:  # Any: PettingZoo's
+        if seed is not None:
+            self._random, _ = seeding.np_random(seed)
+        self.agents, self._steps = self.possible_agents[:], 0
+        self.state = self._random.uniform(-0.05, 0.05, (len(self.agents), 4))
+        return self._seen(self.agents), {agent: {} for agent in self.agents}
+
+    def step(
+        self, actions: Mapping[str, SupportsIndex]
+    ) -> tuple[
+        dict[str, Array], dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]  # Any: PettingZoo's
+    ]:
+        acting = self.agents
+        alive = [self.possible_agents.index(agent) for agent in acting]
+        self.state[alive] = self._pushed(self.state[alive], self._pushes(actions))
+        self._steps += 1
+        fallen = (np.abs(self.state[alive, 0]) > self.FARTHEST) | (np.abs(self.state[alive, 2]) > self.STEEPEST)
+        over = dict(zip(acting, fallen.tolist(), strict=True))
+        cut = dict.fromkeys(acting, self._steps >= self.HORIZON)
+        self.agents = [agent for agent in acting if not (over[agent] or cut[agent])]
+        return self._seen(acting), dict.fromkeys(acting, 1.0), over, cut, {agent: {} for agent in acting}
+
+    def close(self) -> None:
+        """There is nothing to let go of."""
+
+    def _seen(self, agents: list[str]) -> dict[str, Array]:
+        rows = dict(zip(self.possible_agents, self.state.astype(np.float32), strict=True))
+        return {agent: rows[agent] for agent in agents}
+
+    def _pushes(self, actions: Mapping[str, SupportsIndex]) -> Array:
+        """The actions of the living as signs."""
+        if not self.agents or set(actions) != set(self.agents):
+            living = ", ".join(self.agents) or "nobody: call reset"
+            problem = f"step got actions of {', '.join(actions) or 'nobody'}; it is the turn of {living}."
+            raise EnvError(problem, "MultiCartPole", None, "actions")
+        pushes = np.array([operator.index(actions[agent]) for agent in self.agents])
+        if not ((pushes == 0) | (pushes == 1)).all():
+            problem = f"actions must be 0 (to the left) or 1 (to the right), got {dict(actions)}."
+            raise EnvError(problem, "MultiCartPole", None, "actions")
+        return pushes * 2 - 1
+
+    def _pushed(self, state: Array, signs: Array) -> Array:
+        """The state a step later, by Euler. The operations come in the order of gymnasium's, for the same bits."""
+        _, speed, angle, spin = state.T
+        cos, sin = np.cos(angle), np.sin(angle)
+        mass, moment = self.POLE + self.CART, self.POLE * self.HALF_LENGTH
+        pull = (signs * self.FORCE + moment * np.square(spin) * sin) / mass
+        spin_up = (self.GRAVITY * sin - cos * pull) / (self.HALF_LENGTH * (4.0 / 3.0 - self.POLE * np.square(cos) / mass))
+        speed_up = pull - moment * spin_up * cos / mass
+        rates = np.stack([speed, speed_up, spin, spin_up], axis=1)
+        later: Array = state + self.SECONDS * rates
+        return later
+
+
+register()

@@ -1,0 +1,1 @@
+"""Learning: losses, optimisers, the learner, and the operators that train."""

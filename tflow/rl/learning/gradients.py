@@ -1,0 +1,75 @@
+"""Gradients as items of a stream: computed beside the policies of the workers, averaged, applied by the learner."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tflow.errors import TflowError
+from tflow.rl.data.arrays import Array
+from tflow.rl.data.batch import MultiBatch
+from tflow.types import ActorOp, Async, Frozen, Stateless, merged
+
+if TYPE_CHECKING:
+    from tflow.rl.data.batch import Rollout
+    from tflow.rl.learning.losses import Loss
+    from tflow.rl.rollout.worker import RolloutWorker
+
+
+@dataclass(frozen=True)
+class Gradients(Frozen):
+    """The gradient of a loss, flat, as one array."""
+
+    values: Array
+    rows: int
+    env_steps: int = 0
+    policy: str = "default"
+    stats: Mapping[str, float] = field(default_factory=dict)
+    summary: object = None
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.values.nbytes)
+
+
+def of_one_policy(where: str, item: object) -> None:
+    """For plans that no type checker has seen."""
+    if isinstance(item, MultiBatch):
+        raise TflowError(f"{where}: this is experience of several policies, but it takes that of one.")
+
+
+class ComputeGradients(ActorOp["RolloutWorker", "Rollout", Gradients]):
+    """Computes the gradient of the worker's loss, or of another, inside the worker, with the weights that made the rollout."""
+
+    def __init__(self, *, loss: Loss[Rollout, Async] | None = None) -> None:
+        self.loss = loss
+
+    def apply(self, actor: RolloutWorker, item: Rollout, /) -> Gradients:
+        of_one_policy("ComputeGradients", item)
+        return actor.gradients(item, loss=self.loss)
+
+
+class AverageGradients(Stateless[list[Gradients], Gradients]):
+    """The mean of several gradients, each counted by its rows: that of the loss on all their rows together."""
+
+    def apply(self, item: list[Gradients], /) -> Gradients:
+        policies = {each.policy for each in item}
+        if len(policies) != 1:
+            raise ValueError(f"AverageGradients: expected gradients of one policy, got {sorted(policies) or 'none at all'}.")
+        rows = sum(each.rows for each in item)
+        shares = [each.rows / rows if rows else 0.0 for each in item]
+        values = np.zeros_like(item[0].values)
+        for each, share in zip(item, shares, strict=True):
+            values += each.values * np.asarray(share, values.dtype)
+        names = [name for name in item[0].stats if all(name in each.stats for each in item)]
+        return Gradients(
+            values,
+            rows=rows,
+            env_steps=sum(each.env_steps for each in item),
+            policy=item[0].policy,
+            stats={name: sum(share * each.stats[name] for each, share in zip(item, shares, strict=True)) for name in names},
+            summary=merged(each.summary for each in item),
+        )

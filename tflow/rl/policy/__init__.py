@@ -1,0 +1,1 @@
+"""Policies: networks, action heads, flat weights, exploration, files."""

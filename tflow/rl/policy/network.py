@@ -1,0 +1,268 @@
+"""The torch modules that ``network_spec`` describes; ``policy_network`` puts policies on top.
+
+Rows come first everywhere. Weights start orthogonal, scaled by the square root of 2 in hidden layers, and biases at zero, as is
+usual for PPO. All are drawn from torch's current random numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from torch import Tensor, nn
+
+from tflow.errors import PlanError
+from tflow.rl.policy.network_spec import MLP, Activation, Encoder, channels_last, picture_size
+
+AnySpace = spaces.Space[Any]  # Any: what a space holds is known only at run time
+TensorObs = Tensor | dict[str, Tensor]
+Maybe = Tensor | None
+AnyEncoder: TypeAlias = "Encoder | RecurrentEncoder"
+ROOT_2 = math.sqrt(2)
+ACTIVATIONS: dict[Activation, type[nn.Module]]
+ACTIVATIONS = {"tanh": nn.Tanh, "relu": nn.ReLU, "elu": nn.ELU, "gelu": nn.GELU, "silu": nn.SiLU, "leaky_relu": nn.LeakyReLU}
+
+
+def scaled(layer: nn.Linear | nn.Conv2d, gain: float = ROOT_2) -> nn.Module:
+    """The layer, with orthogonal weights of this gain and zero biases."""
+    nn.init.orthogonal_(layer.weight, gain)
+    if layer.bias is not None:
+        nn.init.zeros_(layer.bias)
+    return layer
+
+
+class Layers(nn.Sequential):
+    """Layers, one after the other, without what torch does around each call of a module: small networks spend much of their
+    time there."""
+
+    def forward(self, input: Tensor) -> Tensor:  # noqa: A002  # as torch calls it
+        features = input
+        for layer in self._modules.values():
+            features = layer.forward(features)
+        return features
+
+
+def dense(inputs: int, layers: MLP) -> tuple[Layers, int]:
+    """Dense layers, each followed by its activation, and how many numbers they make."""
+    modules: list[nn.Module] = []
+    for size, following in pairwise((inputs, *layers.hidden)):
+        norm = [nn.LayerNorm(following)] if layers.layer_norm else []
+        modules += [scaled(nn.Linear(size, following)), *norm, ACTIVATIONS[layers.activation]()]
+    return Layers(*modules), (inputs, *layers.hidden)[-1]
+
+
+def _floats(obs: Tensor) -> Tensor:
+    return obs.to(torch.float32).mul_(1 / 255) if obs.dtype == torch.uint8 else obs.to(torch.float32)  # `obs / 255` is slow
+
+
+# --------------------------------------------------------------------------- encoders
+
+
+class Flat(nn.Module):
+    """An observation as one vector of float32: choices one-hot, bytes scaled to [0, 1], all else as it is."""
+
+    first: Tensor
+
+    def __init__(self, space: AnySpace) -> None:
+        super().__init__()
+        self.discrete = isinstance(space, (spaces.Discrete, spaces.MultiDiscrete))
+        if isinstance(space, (spaces.Discrete, spaces.MultiDiscrete)):
+            sizes = np.ravel(space.n if isinstance(space, spaces.Discrete) else space.nvec)
+            first = np.cumsum(sizes) - sizes - np.ravel(space.start)  # where each part begins in the vector that they share
+            self.register_buffer("first", torch.as_tensor(first, dtype=torch.int64), persistent=False)
+            self.features = int(sizes.sum())
+        elif isinstance(space, (spaces.Box, spaces.MultiBinary)):
+            self.features = math.prod(space.shape)
+        else:
+            raise PlanError(f"model: no model fits the observation space {space}; turn it into a Box with a wrapper.")
+
+    def forward(self, obs: Tensor) -> Tensor:
+        if not self.discrete:
+            return _floats(obs).reshape(len(obs), self.features)
+        hot = torch.zeros(len(obs), self.features, device=obs.device)
+        return hot.scatter_(1, obs.reshape(len(obs), -1).long() + self.first, 1.0)
+
+
+class MLPEncoder(nn.Module):
+    """Dense layers over the flat observation."""
+
+    def __init__(self, space: AnySpace, layers: MLP) -> None:
+        super().__init__()
+        self.flat = Flat(space)
+        self.layers, self.features = dense(self.flat.features, layers)
+
+    def forward(self, obs: Tensor) -> Tensor:
+        return self.layers.forward(self.flat.forward(obs))
+
+
+class PictureEncoder(nn.Module):
+    """Convolutions, then one dense layer. Derived classes say which."""
+
+    def __init__(self, name: str, space: AnySpace, features: int) -> None:
+        super().__init__()
+        if not isinstance(space, spaces.Box) or len(space.shape) not in (2, 3):
+            raise PlanError(f"{name}: needs pictures, a Box with 2 or 3 axes, got {space}. Use MLP().")
+        self.features, self.size, self.last = features, picture_size(space), channels_last(space.shape)
+        self.channels = 1 if len(space.shape) == 2 else space.shape[-1] if self.last else space.shape[0]
+
+    def finish(self, layers: Sequence[nn.Module]) -> None:
+        """Take the convolutions over, and add a dense layer of the size that they need."""
+        convolutions = nn.Sequential(*layers, nn.Flatten())
+        with torch.no_grad():
+            width = convolutions(torch.zeros(1, self.channels, *self.size)).shape[1]
+        self.layers = nn.Sequential(convolutions, scaled(nn.Linear(width, self.features)), nn.ReLU())
+
+    def forward(self, obs: Tensor) -> Tensor:
+        pictures = obs.unsqueeze(1) if obs.dim() == 3 else obs.permute(0, 3, 1, 2) if self.last else obs
+        together = pictures.contiguous(memory_format=torch.channels_last)  # as convolutions like it: a quarter of the time less
+        features: Tensor = self.layers(_floats(together))
+        return features
+
+
+class ConvEncoder(PictureEncoder):
+    """Plain convolutions (channels, kernel, stride)."""
+
+    def __init__(self, name: str, space: AnySpace, layers: Sequence[tuple[int, int, int]], features: int) -> None:
+        super().__init__(name, space, features)
+        least = 1
+        for _, kernel, stride in reversed(layers):
+            least = (least - 1) * stride + kernel
+        if min(self.size) < least:
+            given = " by ".join(map(str, self.size))
+            raise PlanError(f"{name}: needs pictures of at least {least} by {least}, got {given}. Use ImpalaCNN() or MLP().")
+        modules: list[nn.Module] = []
+        for before, (after, kernel, stride) in zip((self.channels, *(layer[0] for layer in layers)), layers, strict=False):
+            modules += [scaled(nn.Conv2d(before, after, kernel, stride)), nn.ReLU()]
+        self.finish(modules)
+
+
+class Residual(nn.Module):
+    """What goes in, plus two convolutions of it."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        first, second = (nn.Conv2d(channels, channels, 3, padding=1) for _ in range(2))
+        # A small second one starts near the identity; else features would grow from block to block.
+        self.layers = nn.Sequential(nn.ReLU(), scaled(first), nn.ReLU(), scaled(second, 0.2))
+
+    def forward(self, pictures: Tensor) -> Tensor:
+        changed: Tensor = pictures + self.layers(pictures)
+        return changed
+
+
+class ImpalaEncoder(PictureEncoder):
+    """Per number of channels: a convolution, a pooling that halves the picture, two residual blocks."""
+
+    def __init__(self, space: AnySpace, channels: Sequence[int], features: int) -> None:
+        super().__init__("ImpalaCNN", space, features)
+        modules: list[nn.Module] = []
+        for before, after in pairwise((self.channels, *channels)):
+            modules += [scaled(nn.Conv2d(before, after, 3, padding=1)), nn.MaxPool2d(3, stride=2, padding=1)]
+            modules += [Residual(after), Residual(after)]
+        self.finish([*modules, nn.ReLU()])
+
+
+class DictEncoder(nn.Module):
+    """An encoder per part of a dictionary, then dense layers over all their features."""
+
+    def __init__(self, encoders: Mapping[str, Encoder], joint: MLP) -> None:
+        super().__init__()
+        self.names = tuple(encoders)  # a ModuleDict would forbid some names
+        self.encoders = nn.ModuleList(encoder for encoder in encoders.values() if isinstance(encoder, nn.Module))
+        self.joint, self.features = dense(sum(encoder.features for encoder in encoders.values()), joint)
+
+    def forward(self, obs: dict[str, Tensor]) -> Tensor:
+        parts = [encoder(obs[name]) for name, encoder in zip(self.names, self.encoders, strict=True)]
+        features: Tensor = self.joint(torch.cat(parts, 1))
+        return features
+
+
+# --------------------------------------------------------------------------- memory
+
+
+class Recurrent(nn.Module):
+    """An LSTM over sequences in which episodes may begin anywhere.
+
+    The state is one tensor, rows first (rows, 2 * size): what it shows, then what it keeps. So it can be a column of a batch.
+    """
+
+    def __init__(self, features: int, size: int) -> None:
+        super().__init__()
+        self.size = size
+        self.lstm = nn.LSTM(features, size, batch_first=True)
+        for name, parameter in self.lstm.named_parameters():
+            nn.init.zeros_(parameter) if "bias" in name else nn.init.orthogonal_(parameter)
+
+    def forward(self, features: Tensor, state: Maybe = None, resets: Maybe = None) -> tuple[Tensor, Tensor]:
+        """(sequences, length, features) and the state before them: (sequences, length, size) and the state after them.
+
+        ``resets`` (sequences, length) is True at the first step of an episode: the state is zeroed there.
+        """
+        sequences, length, _ = features.shape
+        if state is None:
+            state = features.new_zeros(sequences, 2 * self.size)
+        if resets is None:
+            return self._run(features, state)
+        # Steps at which no episode begins in any sequence need no look at the state: they go through the LSTM at once.
+        begins = resets.any(0)
+        begins[0] = True
+        starts = [*begins.nonzero().flatten().tolist(), length]
+        shown = []
+        for start, stop in pairwise(starts):
+            made, state = self._run(features[:, start:stop], state.masked_fill(resets[:, start, None], 0))
+            shown.append(made)
+        return (shown[0] if len(shown) == 1 else torch.cat(shown, 1)), state
+
+    def _run(self, features: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        if features.shape[1] == 1:  # one step: a cell has less to set up
+            hidden, cell = torch.lstm_cell(features[:, 0], state.chunk(2, 1), *self.lstm.all_weights[0])
+            return hidden.unsqueeze(1), torch.cat((hidden, cell), 1)
+        hidden, cell = (part.unsqueeze(0).contiguous() for part in state.chunk(2, 1))
+        shown, (hidden, cell) = self.lstm(features, (hidden, cell))
+        return shown, torch.cat((hidden[0], cell[0]), 1)
+
+
+class RecurrentEncoder(nn.Module):
+    """An encoder with a memory behind it."""
+
+    def __init__(self, encoder: Encoder, size: int) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.memory = Recurrent(encoder.features, size)
+        self.features, self.state_size = size, 2 * size
+
+    def forward(self, obs: TensorObs, state: Maybe = None, resets: Maybe = None) -> tuple[Tensor, Tensor]:
+        """Features of all rows, and the state after them.
+
+        With ``resets`` (sequences, length) the rows are whole sequences, one after the other. With ``resets`` (rows,), or none,
+        each row is one step of its own.
+        """
+        features = self.encoder(obs)
+        if resets is not None and resets.dim() == 1:
+            resets = resets.unsqueeze(1)
+        sequences, length = (len(features), 1) if resets is None else resets.shape
+        shown, after = self.memory(features.reshape(sequences, length, -1), state, resets)
+        return shown.flatten(0, 1), after
+
+
+def encode(encoder: AnyEncoder, obs: TensorObs, state: Maybe, resets: Maybe) -> tuple[Tensor, Maybe]:
+    """Features and the next state, which is None for an encoder without memory."""
+    if isinstance(encoder, RecurrentEncoder):
+        features, after = encoder(obs, state, resets)
+        return features, after
+    return encoder(obs), None
+
+
+def state_size_of(encoder: AnyEncoder) -> int:
+    """How many numbers the state of a row has: 0 without memory."""
+    return encoder.state_size if isinstance(encoder, RecurrentEncoder) else 0
+
+
+def sees_pictures(encoder: AnyEncoder) -> bool:
+    """True if most of its work is convolutions."""
+    return isinstance(encoder.encoder if isinstance(encoder, RecurrentEncoder) else encoder, PictureEncoder)

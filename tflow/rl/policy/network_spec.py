@@ -1,0 +1,348 @@
+"""What a policy sees with: descriptions of the networks that turn observations into features.
+
+They are frozen values, so they stand in plans and travel to actors; ``build`` makes the torch module where it is needed. A policy
+takes ``model="auto"``, one of the descriptions below, or your own function (or module class) that is called with the observation
+space and returns a module:
+
+    class Mine(nn.Module):
+        def __init__(self, observation_space):
+            super().__init__()
+            self.features = 32
+            self.layer = nn.Linear(observation_space.shape[0], 32)
+
+        def forward(self, obs):               # (rows, ...), in the dtype of the space; a dict for Dict and Tuple spaces
+            return self.layer(obs).relu()     # (rows, features)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
+
+from tflow.combinators import check
+from tflow.errors import PlanError
+
+if TYPE_CHECKING:
+    from gymnasium import Space
+    from torch import Tensor, nn
+
+    from tflow.rl.policy.network import RecurrentEncoder
+
+    AnySpace: TypeAlias = Space[Any]  # Any: what a space holds is known only at run time
+
+Activation = Literal["tanh", "relu", "elu", "gelu", "silu", "leaky_relu"]
+ACTIVATIONS: tuple[Activation, ...] = ("tanh", "relu", "elu", "gelu", "silu", "leaky_relu")
+
+
+class Encoder(Protocol):
+    """A torch module that maps observations, a tensor or a dictionary of them, rows first, to (rows, features)."""
+
+    @property
+    def features(self) -> int:
+        """How many numbers it makes of each observation."""
+        ...
+
+    def __call__(self, obs: Tensor | dict[str, Tensor], /) -> Tensor:
+        """The features of observations, one row each."""
+        ...
+
+
+@runtime_checkable
+class Model(Protocol):
+    """A description of an encoder."""
+
+    def build(self, observation_space: AnySpace, /) -> Encoder | RecurrentEncoder:
+        """Make the module, with fresh weights drawn from torch's current random numbers."""
+        ...
+
+
+ModelLike: TypeAlias = 'Literal["auto"] | Model | Callable[[AnySpace], nn.Module]'
+"""What ``model=`` accepts."""
+
+
+@dataclass(frozen=True)
+class MLP:
+    """Dense layers over the flattened observation. Discrete parts are one-hot, bytes are scaled to [0, 1].
+
+    All parts of a dictionary are joined first; pictures among them go through a convolutional network before.
+    """
+
+    hidden: tuple[int, ...] = (64, 64)
+    activation: Activation = "tanh"
+    layer_norm: bool = False
+
+    def __post_init__(self) -> None:
+        _sizes("MLP", "hidden", self.hidden)
+        check.one_of("MLP", "activation", self.activation, ACTIVATIONS)
+        check.yes_or_no("MLP", "layer_norm", self.layer_norm)
+
+    def build(self, observation_space: AnySpace, /) -> Encoder:
+        from tflow.rl.policy.network import MLPEncoder
+
+        if is_compound(observation_space):
+            return Members(joint=self).build(observation_space)
+        return MLPEncoder(observation_space, self)
+
+
+@dataclass(frozen=True)
+class NatureCNN:
+    """Three convolutions and a dense layer: the network of DQN in Nature (Mnih et al., 2015). Pictures of 36 by 36 or more."""
+
+    features: int = 512
+
+    def __post_init__(self) -> None:
+        check.whole("NatureCNN", "features", self.features, least=1)
+
+    def build(self, observation_space: AnySpace, /) -> Encoder:
+        return _convolutional(self, "NatureCNN", observation_space, ((32, 8, 4), (64, 4, 2), (64, 3, 1)), self.features)
+
+
+@dataclass(frozen=True)
+class SmallCNN:
+    """Two convolutions and a dense layer: the first network of DQN (Mnih et al., 2013). Pictures of 20 by 20 or more."""
+
+    features: int = 256
+
+    def __post_init__(self) -> None:
+        check.whole("SmallCNN", "features", self.features, least=1)
+
+    def build(self, observation_space: AnySpace, /) -> Encoder:
+        return _convolutional(self, "SmallCNN", observation_space, ((16, 8, 4), (32, 4, 2)), self.features)
+
+
+@dataclass(frozen=True)
+class ImpalaCNN:
+    """The residual network of IMPALA (Espeholt et al., 2018). Pictures of any size."""
+
+    channels: tuple[int, ...] = (16, 32, 32)
+    features: int = 256
+
+    def __post_init__(self) -> None:
+        _sizes("ImpalaCNN", "channels", self.channels)
+        check.whole("ImpalaCNN", "features", self.features, least=1)
+
+    def build(self, observation_space: AnySpace, /) -> Encoder:
+        from tflow.rl.policy.network import ImpalaEncoder
+
+        if is_compound(observation_space):
+            return _with_pictures(self, self.features, observation_space)
+        return ImpalaEncoder(observation_space, self.channels, self.features)
+
+
+@dataclass(frozen=True)
+class Members:
+    """For Dict and Tuple spaces: an encoder for each part, then dense layers over all features side by side.
+
+    Without the joint layers, what a policy makes of one part could not depend on another. Nested parts are called "arm/position",
+    those of a tuple "0", "1". For a part that ``encoders`` does not name, ``model="auto"`` picks one if it is a picture; any
+    other part joins as it is.
+    """
+
+    encoders: Mapping[str, ModelLike] = field(default_factory=dict)
+    joint: MLP = field(default_factory=MLP)
+
+    def __post_init__(self) -> None:
+        for model in self.encoders.values():
+            if isinstance(model, LSTM):
+                raise PlanError(
+                    "Members: an LSTM cannot encode a single part. Put it behind all of them: LSTM(encoder=Members(...))."
+                )
+
+    def build(self, observation_space: AnySpace, /) -> Encoder:
+        from tflow.rl.policy.network import DictEncoder, Flat
+
+        if not is_compound(observation_space):
+            raise PlanError(f"Members: needs a Dict or Tuple observation space, got {observation_space}. Use MLP() or a CNN.")
+        parts = parts_of(observation_space)
+        unknown = [name for name in self.encoders if name not in parts]
+        if unknown:
+            raise PlanError(f"Members: there is no part {unknown[0]!r} in the observation space; it has {', '.join(parts)}.")
+        encoders: dict[str, Encoder] = {}
+        for name, space in parts.items():
+            if name in self.encoders or is_picture(space):
+                encoders[name] = _feed_forward("Members", self.encoders.get(name, "auto"), space)
+            else:
+                encoders[name] = Flat(space)
+        return DictEncoder(encoders, self.joint)
+
+
+@dataclass(frozen=True)
+class LSTM:
+    """A memory behind any encoder. Policies with one carry a state from step to step; it starts at zero in every episode."""
+
+    size: int = 128
+    encoder: ModelLike = "auto"
+    length: int = 32
+    """It is trained on sequences of so many steps, or as many as there are in a row, if these are fewer."""
+
+    def __post_init__(self) -> None:
+        check.whole("LSTM", "size", self.size, least=1)
+        check.whole("LSTM", "length", self.length, least=1)
+
+    def build(self, observation_space: AnySpace, /) -> RecurrentEncoder:
+        from tflow.rl.policy.network import RecurrentEncoder
+
+        return RecurrentEncoder(_feed_forward("LSTM", self.encoder, observation_space), self.size)
+
+
+OURS = (MLP, NatureCNN, SmallCNN, ImpalaCNN, Members, LSTM)
+
+
+def automatic(observation_space: AnySpace) -> Model:
+    """What ``model="auto"`` means: a CNN for pictures, Members for dictionaries and tuples, an MLP for anything else."""
+    if is_compound(observation_space):
+        return Members()
+    if not is_picture(observation_space):
+        return MLP()
+    return NatureCNN() if min(picture_size(observation_space)) >= 36 else ImpalaCNN()
+
+
+def build_encoder(model: ModelLike, observation_space: AnySpace) -> Encoder | RecurrentEncoder:
+    """The module that a model means for an observation space. Your own are tried with zeros first."""
+    if model == "auto":
+        return automatic(observation_space).build(observation_space)
+    if isinstance(model, type) or not isinstance(model, Model):
+        return plugged_in(model, observation_space)
+    from tflow.rl.policy.network import RecurrentEncoder
+
+    made = model.build(observation_space)
+    return made if isinstance(model, OURS) or isinstance(made, RecurrentEncoder) else tried_out(made, observation_space)
+
+
+def _feed_forward(where: str, model: ModelLike, space: AnySpace) -> Encoder:
+    from tflow.rl.policy.network import RecurrentEncoder
+
+    encoder = build_encoder(model, space)
+    if isinstance(encoder, RecurrentEncoder):
+        raise PlanError(f"{where}: an LSTM cannot stand inside another model; put it outermost: LSTM(encoder=...).")
+    return encoder
+
+
+def _with_pictures(model: Model, features: int, space: AnySpace) -> Encoder:
+    """Pictures through a CNN, and all parts of the space through a dense layer as wide as that of the CNN."""
+    pictures = {name: model for name, part in parts_of(space).items() if is_picture(part)}
+    if not pictures:
+        raise PlanError(
+            f"{type(model).__name__}: no part of the observation space is a picture (uint8, 3 axes): {space}. Use MLP()."
+        )
+    return Members(pictures, MLP((features,), "relu")).build(space)
+
+
+def _convolutional(model: Model, name: str, space: AnySpace, layers: tuple[tuple[int, int, int], ...], features: int) -> Encoder:
+    from tflow.rl.policy.network import ConvEncoder
+
+    return _with_pictures(model, features, space) if is_compound(space) else ConvEncoder(name, space, layers, features)
+
+
+# --------------------------------------------------------------------------- spaces
+
+
+def is_compound(space: AnySpace) -> bool:
+    """True for spaces whose observations are dictionaries here."""
+    from gymnasium import spaces
+
+    return isinstance(space, (spaces.Dict, spaces.Tuple))
+
+
+def parts_of(space: AnySpace) -> dict[str, AnySpace]:
+    """The parts of a compound space by their flat names; a plain space has one part without a name."""
+    from tflow.rl.envs.spaces import Layout
+
+    return {leaf.name: leaf.space for leaf in Layout(space).leaves}
+
+
+def is_picture(space: AnySpace) -> bool:
+    """True for bytes with three axes: channels or a stack of frames, height and width, in this order or with channels last."""
+    from gymnasium import spaces
+
+    return isinstance(space, spaces.Box) and str(space.dtype) == "uint8" and len(space.shape) == 3
+
+
+def channels_last(shape: tuple[int, ...]) -> bool:
+    """The channels of a picture are the shorter one of the first and the last axis."""
+    return len(shape) == 3 and shape[-1] < shape[0]
+
+
+def picture_size(space: AnySpace) -> tuple[int, int]:
+    """Height and width."""
+    assert space.shape is not None
+    height, width = space.shape[:2] if channels_last(space.shape) else space.shape[-2:]
+    return height, width
+
+
+# --------------------------------------------------------------------------- your own
+
+
+def plugged_in(make: object, space: AnySpace) -> Encoder:
+    """A user's own encoder, made by a function or a module class."""
+    from torch import nn
+
+    if isinstance(make, type) and issubclass(make, OURS):
+        raise PlanError(f"model: got the class {make.__name__}; pass a value of it, {make.__name__}(...).")
+    if isinstance(make, nn.Module):
+        raise PlanError(
+            f"model: got the module {type(make).__name__} itself. Pass a function of the observation space that makes it: "
+            "workers and learners each need their own."
+        )
+    if not callable(make):
+        raise PlanError(
+            'model: expected "auto", a model such as MLP(), or a function of the observation space that returns a module, '
+            f"got {make!r}."
+        )
+    return tried_out(make(space), space)
+
+
+def tried_out(module: object, space: AnySpace) -> Encoder:
+    """A user's own encoder, after a try with one and with two observations of zeros."""
+    from torch import nn
+
+    if not isinstance(module, nn.Module):
+        raise PlanError(f"model: expected a torch module for {space}, got {module!r}.")
+    features = getattr(module, "features", None)
+    if isinstance(features, bool) or not isinstance(features, int) or features < 1:
+        raise PlanError(
+            f"model: {type(module).__name__} must have an attribute features, the whole number of features that it makes of an "
+            f"observation; it has {'none' if features is None else repr(features)}. Set self.features in __init__."
+        )
+    training = module.training
+    module.eval()  # layers such as batch norm must not learn from zeros
+    for rows in (1, 2):  # a lost row axis shows with one row, a fixed number of rows with two
+        _try_out(module, features, space, rows)
+    module.train(training)
+    return module  # type: ignore[return-value]  # pyright: ignore[reportReturnType]  # the attribute was found above
+
+
+def _try_out(module: nn.Module, features: int, space: AnySpace, rows: int) -> None:
+    import torch
+
+    name, given = type(module).__name__, "one observation" if rows == 1 else f"{rows} observations"
+    try:
+        with torch.no_grad():
+            made = module(zero_observations(space, rows))
+    except Exception as error:
+        raise PlanError(f"model: {name} fails on {given} of zeros from {space}: {type(error).__name__}: {error}") from error
+    if not isinstance(made, torch.Tensor) or made.shape != (rows, features):
+        got = f"a tensor of shape {tuple(made.shape)}" if isinstance(made, torch.Tensor) else f"a {type(made).__name__}"
+        raise PlanError(
+            f"model: {name} must turn {given} into a tensor of shape {(rows, features)}, rows by features; it made {got}."
+        )
+
+
+def zero_observations(space: AnySpace, rows: int) -> Tensor | dict[str, Tensor]:
+    """Observations of zeros, or of the first choice where they are choices."""
+    import numpy as np
+    import torch
+
+    made = {
+        name: torch.from_numpy(np.full((rows, *(part.shape or ())), getattr(part, "start", 0), part.dtype))
+        for name, part in parts_of(space).items()
+    }
+    return made if is_compound(space) else made[""]
+
+
+def _sizes(where: str, name: str, sizes: object) -> None:
+    if not isinstance(sizes, tuple):
+        raise PlanError(f"{where}: {name} must be a tuple of whole numbers such as (64, 64), got {sizes!r}.")
+    for size in sizes:
+        check.whole(where, f"each of {name}", size, least=1)

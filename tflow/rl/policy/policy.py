@@ -1,0 +1,321 @@
+"""Policies at work: a network with flat weights, and a head that turns its outputs into actions.
+
+A rollout worker calls ``rows`` with the observations of all its envs at once; a learner calls ``evaluate`` or ``outputs`` with
+gradients; a user calls ``act`` with one observation as the env gives it.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from torch import Tensor, nn
+
+from tflow.errors import PlanError
+from tflow.rl.data.arrays import Array, Obs
+from tflow.rl.envs.spaces import Layout, zero_based
+from tflow.rl.policy.flat import FlatWeights, tensor
+from tflow.rl.policy.heads import Categorical, Head, head_for
+from tflow.rl.policy.network import sees_pictures
+from tflow.rl.policy.network_spec import LSTM, ModelLike, build_encoder
+from tflow.rl.policy.policy_network import ActorCriticNet, QNet
+from tflow.rl.policy.policy_spec import ActorCriticSpec, PolicySpec, QSpec, make_policy
+from tflow.rl.policy.tensors import Tensors
+
+if TYPE_CHECKING:
+    from tflow.rl.policy.network_spec import AnySpace
+
+
+class Acted(NamedTuple):
+    """What a policy does, one row per observation."""
+
+    actions: Array
+    """As batches hold them; ``head.to_env`` turns them into what the env takes."""
+    logp: Array
+    values: Array | None
+    """None if they are better computed for many rows at once: ``Policy.values``."""
+    state: Array
+
+
+class Evaluated(NamedTuple):
+    """What a policy with a distribution says about the rows of a batch, with gradients."""
+
+    inputs: Tensor
+    logp: Tensor
+    values: Tensor
+    entropy: Tensor
+
+
+class Policy(ABC):
+    """A network, its head, and its weights in one piece."""
+
+    def __init__(
+        self, spec: PolicySpec, model: ModelLike, observation_space: AnySpace, action_space: AnySpace, device: str
+    ) -> None:
+        self.spec = spec
+        self.model: ModelLike = model
+        self.observation_space = observation_space
+        self.action_space = action_space
+        self.device = torch.device(device)
+        self.layout = Layout(observation_space)
+        self.head = self.make_head(zero_based(action_space))
+        self.own_head = self.make_head(action_space)
+        """For ``act``: envs that a worker runs count their choices from 0, a user's own may not."""
+        self.module = self.make_net().to(self.device)
+        self.flat = FlatWeights(self.module)
+        self.sequence_length = model.length if isinstance(model, LSTM) else 1
+        """How many rows in a row a policy with a memory is trained on."""
+        self._memory: Array | None = None
+        self._rng = np.random.default_rng(0)
+        self.generator = torch.Generator(self.device).manual_seed(0)
+        """For noise in the network."""
+
+    @abstractmethod
+    def make_head(self, action_space: AnySpace) -> Head:
+        """How outputs become actions."""
+
+    @abstractmethod
+    def make_net(self) -> nn.Module:
+        """The network, with fresh weights."""
+
+    @property
+    @abstractmethod
+    def state_size(self) -> int:
+        """How many numbers its memory of one env has; 0 without memory."""
+
+    def __repr__(self) -> str:
+        what = f"{self.observation_space} -> {self.action_space}"
+        return f"{type(self).__name__}({what}, {self.flat.trainable:,} weights on {self.device})"
+
+    def copy(self) -> Self:
+        """The same policy with weights of its own."""
+        twin = make_policy(self.spec, self.model, self.observation_space, self.action_space, device=str(self.device))
+        twin.flat.set(self.flat.get())
+        return cast("Self", twin)
+
+    # ------------------------------------------------------------------- acting
+
+    @property
+    def recurrent(self) -> bool:
+        """True if it has a memory."""
+        return self.state_size > 0
+
+    def initial_state(self, rows: int) -> Array:
+        """The memory at the beginning of an episode."""
+        return np.zeros((rows, self.state_size), dtype=np.float32)
+
+    @abstractmethod
+    def rows(
+        self, obs: Obs, rng: np.random.Generator, *, state: Array, masks: Array | None = None, explore: bool = True
+    ) -> Acted:
+        """Act on many observations at once, without gradients."""
+
+    @abstractmethod
+    def values(self, obs: Obs, state: Array) -> Array:
+        """What the policy expects of each observation."""
+
+    @abstractmethod
+    def scores(self, obs: Obs) -> Array:
+        """What it says about actions, to compare two sets of weights."""
+
+    def act(
+        self, obs: object, *, explore: bool = False, masks: Array | None = None, first: bool = False
+    ) -> Any:  # Any: what an action is depends on the env
+        """The action for one observation, as the env gives and takes them; ``explore`` draws it instead of taking the best.
+
+        A policy with a memory remembers from call to call: say ``first=True`` with the first observation of an episode.
+        """
+        if first or self._memory is None:
+            self._memory = self.initial_state(1)
+        allowed = None if masks is None else np.asarray(masks, dtype=bool)[None]
+        acted = self.rows(self.layout.row(obs), self._rng, state=self._memory, masks=allowed, explore=explore)
+        self._memory = acted.state
+        return self.own_head.to_env(acted.actions)[0]
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write it to a safetensors file, which ``Policy.load`` reads."""
+        from tflow.rl.policy.saving import save_policy
+
+        save_policy(self, path)
+
+    @staticmethod
+    def load(path: str | os.PathLike[str], *, model: ModelLike | None = None, device: str = "cpu") -> Policy:
+        """Read a policy that was saved, or the latest one of a run folder. One whose model is your own module needs ``model=``
+        again: files hold no code."""
+        from tflow.rl.policy.saving import load_policy
+
+        return load_policy(path, model=model, device=device)
+
+    def inputs_of(self, obs: Obs) -> Tensor | dict[str, Tensor]:
+        """Observations as tensors on the policy's device."""
+        if isinstance(obs, dict):
+            return {name: tensor(part).to(self.device) for name, part in obs.items()}
+        return tensor(obs).to(self.device)
+
+    def state_of(self, state: Array) -> Tensor | None:
+        return tensor(state).to(self.device) if self.recurrent else None
+
+    def sequence_state(self, batch: Tensors) -> tuple[Tensor | None, Tensor | None]:
+        """The memory before the sequences of a batch, and the marks that tell the network that they are sequences."""
+        if not self.recurrent:
+            return None, None
+        if not batch.length:
+            raise PlanError("A recurrent policy is trained on sequences: use batch.sequences(length), or replay of sequences.")
+        sequences = len(batch) // batch.length
+        resets = torch.zeros(sequences, batch.length, dtype=torch.bool, device=self.device)
+        return batch.finals.get("state"), resets
+
+
+class ActorCritic(Policy):
+    """A distribution over actions and a value of the state."""
+
+    @property
+    def net(self) -> ActorCriticNet:
+        """The network."""
+        return cast("ActorCriticNet", self.module)
+
+    @property
+    def options(self) -> ActorCriticSpec:
+        """Which kind it is."""
+        return cast("ActorCriticSpec", self.spec)
+
+    @property
+    def state_size(self) -> int:
+        return self.net.state_size
+
+    def make_head(self, action_space: AnySpace) -> Head:
+        options = self.options
+        return head_for(action_space, squash=options.squash, rescale=options.rescale, log_std_start=options.log_std)
+
+    def make_net(self) -> ActorCriticNet:
+        encoder = build_encoder(self.model, self.observation_space)
+        shared = sees_pictures(encoder) if self.options.shared == "auto" else self.options.shared
+        separate = None if shared else build_encoder(self.model, self.observation_space)
+        return ActorCriticNet(
+            encoder,
+            self.head.inputs,
+            value_encoder=separate,
+            free_outputs=self.head.free,
+            free_start=self.head.free_start,
+        )
+
+    @torch.inference_mode()
+    def rows(
+        self, obs: Obs, rng: np.random.Generator, *, state: Array, masks: Array | None = None, explore: bool = True
+    ) -> Acted:
+        values: Tensor | None = None
+        after: Tensor | None = None
+        if self.net.judges_apart:
+            inputs = self.net.act(self.inputs_of(obs))
+        else:
+            inputs, values, after = self.net(self.inputs_of(obs), self.state_of(state))
+        if explore:
+            actions, logp = self.head.sample_numpy(inputs.cpu().numpy(), rng, masks)
+        else:
+            if masks is not None:
+                inputs = self.head.masked(inputs, tensor(masks).to(self.device))
+            best = self.head.mode(inputs)
+            actions, logp = best.cpu().numpy(), self.head.logp(inputs, best).cpu().numpy()
+        judged = None if values is None else values.cpu().numpy()
+        return Acted(actions, logp, judged, state if after is None else after.cpu().numpy())
+
+    @torch.inference_mode()
+    def values(self, obs: Obs, state: Array) -> Array:
+        if self.net.judges_apart:
+            return np.asarray(self.net.judge(self.inputs_of(obs)).cpu().numpy())
+        _, values, _ = self.net(self.inputs_of(obs), self.state_of(state))
+        return np.asarray(values.cpu().numpy())
+
+    @torch.inference_mode()
+    def scores(self, obs: Obs) -> Array:
+        inputs, _, _ = self.net(self.inputs_of(obs))
+        found = inputs if self.head.form.choices else self.head.mode(inputs)
+        return np.asarray(found.cpu().numpy())
+
+    def evaluate(self, batch: Tensors, weights: Tensor | None = None) -> Evaluated:
+        """What it says about the actions of a batch, or would say with other (flat) weights."""
+        given = batch.nested("obs"), *self.sequence_state(batch)
+        parameters = {} if weights is None else self.flat.named(weights)
+        inputs, values, _ = torch.func.functional_call(self.net, parameters, given) if parameters else self.net(*given)
+        if "masks" in batch:
+            inputs = self.head.masked(inputs, batch["masks"])
+        return Evaluated(inputs, self.head.logp(inputs, batch["actions"]), values, self.head.entropy(inputs))
+
+
+class QPolicy(Policy):
+    """A value of each action. It is greedy; what explores is beside it."""
+
+    @property
+    def net(self) -> QNet:
+        """The network."""
+        return cast("QNet", self.module)
+
+    @property
+    def options(self) -> QSpec:
+        """Which kind it is."""
+        return cast("QSpec", self.spec)
+
+    @property
+    def state_size(self) -> int:
+        return self.net.state_size
+
+    def make_head(self, action_space: AnySpace) -> Head:
+        if not isinstance(action_space, spaces.Discrete):
+            raise PlanError(
+                f"A policy that values each action needs a Discrete action space, got {action_space}. Use an algorithm "
+                "with a distribution over actions, such as PPO, or turn the actions into choices with an action wrapper."
+            )
+        return Categorical(action_space)
+
+    def make_net(self) -> QNet:
+        spec, encoder = self.options, build_encoder(self.model, self.observation_space)
+        return QNet(
+            encoder,
+            self.head.inputs,
+            duelling=spec.duelling,
+            kind=spec.kind,
+            atoms=1 if spec.kind == "scalar" else spec.atoms,
+            v_min=spec.v_min,
+            v_max=spec.v_max,
+            noisy=spec.noisy,
+        )
+
+    @torch.inference_mode()
+    def rows(
+        self, obs: Obs, rng: np.random.Generator, *, state: Array, masks: Array | None = None, explore: bool = True
+    ) -> Acted:
+        if self.options.noisy:
+            self.net.train(explore)
+            if explore:
+                self.generator.manual_seed(int(rng.integers(2**62)))
+                self.fresh_noise()
+        outputs, after = self.net(self.inputs_of(obs), self.state_of(state))
+        values = self.net.q_values(outputs).cpu().numpy()
+        allowed = values if masks is None else np.where(masks, values, -np.inf)
+        best = allowed.argmax(axis=1)
+        return Acted(best, np.zeros(len(best), np.float32), allowed.max(axis=1), state if after is None else after.cpu().numpy())
+
+    @torch.inference_mode()
+    def values(self, obs: Obs, state: Array) -> Array:
+        outputs, _ = self.net(self.inputs_of(obs), self.state_of(state))
+        return np.asarray(self.net.q_values(outputs).max(dim=1).values.cpu().numpy())
+
+    @torch.inference_mode()
+    def scores(self, obs: Obs) -> Array:
+        outputs, _ = self.net(self.inputs_of(obs))
+        return np.asarray(self.net.q_values(outputs).cpu().numpy())
+
+    def fresh_noise(self) -> None:
+        """Draw new noise for noisy layers: they explore by it, and each update learns with its own."""
+        if self.options.noisy:
+            self.net.reset_noise(self.generator)
+
+    def outputs(self, batch: Tensors, name: str) -> Tensor:
+        """What the network says about one of the observations in a batch: values, or their distributions."""
+        state, resets = self.sequence_state(batch)
+        outputs: Tensor = self.net(batch.nested(name), state, resets)[0]
+        return outputs

@@ -1,0 +1,98 @@
+"""A batch as tensors on the device of a learner."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from tflow.errors import TflowError
+from tflow.rl.data.arrays import Array
+from tflow.rl.data.batch import Batch
+from tflow.rl.policy.flat import tensor
+
+
+class Tensors:
+    """Columns as tensors. Rows are unrelated, unless they are sequences: then ``length`` rows in a row are one."""
+
+    def __init__(self, columns: Mapping[str, Tensor], finals: Mapping[str, Tensor], ends: Array, length: int = 0) -> None:
+        self.columns = columns
+        self.finals = finals
+        self.ends = ends
+        self.length = length
+        """Rows per sequence; 0 if there are no sequences."""
+
+    @staticmethod
+    def of(batch: Batch[str], device: str | torch.device = "cpu", *, length: int = 0) -> Tensors:
+        """All columns of a batch on a device."""
+        columns = {name: tensor(column).to(device) for name, column in batch.columns.items()}
+        finals = {name: tensor(final).to(device) for name, final in batch.finals.items()}
+        return Tensors(columns, finals, batch.ends, length)
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values())))
+
+    def __getitem__(self, name: str) -> Tensor:
+        if name not in self.columns:
+            raise _missing(name, self.columns)
+        return self.columns[name]
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.columns
+
+    def nested(self, name: str) -> Tensor | dict[str, Tensor]:
+        """A column, or the dictionary of its members."""
+        return _nested(self.columns, name)
+
+    def final(self, name: str) -> Tensor | dict[str, Tensor]:
+        """What follows the last row of each piece."""
+        return _nested(self.finals, name)
+
+    def take(self, rows: Tensor) -> Tensors:
+        """Some rows; of sequences, some sequences."""
+        if self.length:
+            picked, ends = {name: part[rows] for name, part in self.finals.items()}, self.ends[: len(rows)]
+            rows = (rows[:, None] * self.length + torch.arange(self.length, device=rows.device)).reshape(-1)
+        else:
+            picked, ends = {}, self.ends[:0]
+        columns = {name: column.index_select(0, rows) for name, column in self.columns.items()}
+        return Tensors(columns, picked, ends, self.length)
+
+    def mean(self, values: Tensor) -> Tensor:
+        """The mean over the rows that count: padding and burn-in do not."""
+        if "mask" not in self.columns:
+            return values.mean()
+        counts = self.columns["mask"] & ~self.columns["burn_in"]
+        return (values * counts).sum() / counts.sum().clamp(min=1)
+
+    def moments(self, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and standard deviation over the rows that count."""
+        if "mask" not in self.columns:
+            apart, middle = torch.std_mean(values, correction=0)  # one call: small minibatches are all calls
+            return middle, apart
+        middle = self.mean(values)
+        return middle, self.mean((values - middle).square()).sqrt()
+
+    def standardized(self, values: Tensor) -> Tensor:
+        """Values with mean 0 and standard deviation 1 over the rows that count."""
+        middle, apart = self.moments(values)
+        return (values - middle) / (apart + 1e-8)
+
+
+def _nested(columns: Mapping[str, Tensor], name: str) -> Tensor | dict[str, Tensor]:
+    if name in columns:
+        return columns[name]
+    prefix = f"{name}/"
+    members = {key.removeprefix(prefix): part for key, part in columns.items() if key.startswith(prefix)}
+    if not members:
+        raise _missing(name, columns)
+    return members
+
+
+ADDED_BY = {"advantages": "ComputeAdvantages()", "returns": "ComputeAdvantages()", "next_obs": "replay, or batch.with_next_obs()"}
+
+
+def _missing(name: str, columns: Mapping[str, Tensor]) -> TflowError:
+    hint = f" It is added by {ADDED_BY[name]}." if name in ADDED_BY else ""
+    return TflowError(f"The loss reads the column {name!r}, but the batch has only {sorted(columns)}.{hint}")

@@ -1,0 +1,23 @@
+"""Weights on their way to workers, and the seeds that make them equal everywhere at the start."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tflow.rl.data.arrays import Array
+
+
+class Weights(NamedTuple):
+    """What a worker is sent: all weights of a policy, and how many env steps had been made by all workers."""
+
+    policy: str
+    values: Array
+    env_steps: int = 0
+
+
+def seed_for(*parts: int | str) -> int:
+    """A seed that is a function of numbers and names, the same everywhere."""
+    words = [word for part in parts for word in ([part % 2**64] if isinstance(part, int) else part.encode())]
+    return int(np.random.SeedSequence(words).generate_state(1, np.uint64)[0] >> 33)

@@ -1,0 +1,1 @@
+"""Replay: buffers, priorities, and the actors that hold them."""

@@ -1,0 +1,1 @@
+"""Rollout workers, which sample with the policy, and evaluation workers, which measure it."""

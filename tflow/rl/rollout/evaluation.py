@@ -1,0 +1,96 @@
+"""Evaluation: whole episodes without exploring, by workers of their own, beside training or between its steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import cast
+
+from tflow.combinators import check, nodes
+from tflow.combinators.actors import ANYWHERE, Place, Resident
+from tflow.combinators.par import ParIter
+from tflow.rl.data.episodes import Episodes
+from tflow.rl.rollout.worker import RolloutWorker
+from tflow.rl.rollout.worker_spec import AnyWorkers
+from tflow.types import Shard
+
+
+class Due:
+    """Says when evaluators may be asked: once each per so many env steps of training, which ``UpdateWeights`` tells of."""
+
+    def __init__(self, every: int) -> None:
+        self.every = every
+        self.steps = 0
+        self.done: dict[int, int] = {}
+
+    def closed(self, shard: int, incarnation: int, items: int, /) -> str:
+        """Why an evaluator may not be asked now, if so."""
+        if self.steps // self.every > self.done.get(shard, 0):
+            return ""
+        reported = f"and UpdateWeights(workers, evaluators) has reported {self.steps}"
+        return f"evaluation is due every {self.every} env steps, {reported}"
+
+    def passed(self, shard: int, incarnation: int, items: int, /) -> None:
+        """An evaluator has been asked."""
+        self.done[shard] = self.steps // self.every
+
+
+@dataclass(frozen=True)
+class MakeDue:
+    """Makes the clock of evaluators."""
+
+    every: int
+
+    def __call__(self, shard: Shard) -> Due:
+        return Due(self.every)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Evaluators(AnyWorkers):
+    """Workers that evaluate the policies of others."""
+
+    every: int | None = field(kw_only=True)
+    """Env steps of training between evaluations; None if they are made all the time."""
+    due: Resident[Due] | None = field(kw_only=True)
+
+
+def create_evaluation_workers(
+    workers: AnyWorkers,
+    *,
+    episodes: int = 10,
+    every: int | None = None,
+    num_workers: int = 1,
+    num_envs: int | None = None,
+    place: Place = ANYWHERE,
+) -> Evaluators:
+    """Workers of their own for whole episodes without exploring, with the policies of others. They get weights by
+    ``UpdateWeights(workers, evaluators)``; with ``every``, they work once per so many env steps of training.
+
+    Law: describing creates nothing.
+    """
+    where = "create_evaluation_workers"
+    check.instance(where, "workers", workers, AnyWorkers, "what create_rollout_workers returns")
+    check.whole(where, "episodes", episodes, least=1)
+    check.whole(where, "num_workers", num_workers, least=1, most=check.MOST_ACTORS)
+    for name, count in (("num_envs", num_envs), ("every", every)):
+        if count is not None:
+            check.whole(where, name, count, least=1)
+    envs = min(workers.spec.num_envs, episodes) if num_envs is None else num_envs
+    spec = replace(workers.spec, num_envs=envs, explore=False, episodes=episodes)
+    name = f"{workers.name}.evaluation"
+    due = None if every is None else Resident(MakeDue(every), 1, f"{name}.due")
+    return Evaluators(spec, num_workers, name, place=place, spec=spec, every=every, due=due)
+
+
+class ParallelEvaluations(ParIter[Episodes]):
+    """A parallel stream of evaluations: each item has the statistics of some whole episodes without exploring.
+
+    Law: as ``ParallelRollouts``; an evaluation begins with fresh episodes.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, workers: Evaluators) -> None:
+        check.instance("ParallelEvaluations", "workers", workers, Evaluators, "what create_evaluation_workers returns")
+        pull = cast("Callable[[object], object]", RolloutWorker.evaluate)
+        super().__init__(nodes.FromActors(workers, pull, gate=workers.due, title="ParallelEvaluations"))

@@ -1,0 +1,310 @@
+"""A rollout worker for envs with several agents. Each policy acts for all of its agents in all envs at once.
+
+An agent's transition runs from its action to its next turn, which may be many steps of the env later. So rows are opened when an
+agent acts and completed when something comes of it; what is open when a fragment ends goes on in the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tflow.errors import PlanError
+from tflow.rl.data import arrays
+from tflow.rl.data.arrays import Array, Obs
+from tflow.rl.data.batch import Batch, MultiBatch, Sampled
+from tflow.rl.data.episodes import Episodes
+from tflow.rl.policy.exploration import Explorer
+from tflow.rl.policy.threads import one_thread
+from tflow.rl.policy.weights import seed_for
+from tflow.rl.rollout.recorder import Following, Recorder
+from tflow.rl.rollout.worker import RolloutWorker
+from tflow.types import Shard
+
+if TYPE_CHECKING:
+    from tflow.rl.envs.multi_env import MultiEnvs, MultiStep, Turn
+    from tflow.rl.policy.network_spec import AnySpace
+    from tflow.rl.policy.policy import Policy
+    from tflow.rl.rollout.worker_spec import WorkerSpec
+
+CARRIED = 0
+"""The column of a fragment for rows that the one before has opened."""
+
+
+class Seats:
+    """All agents of one policy, in all envs of a worker."""
+
+    def __init__(self, name: str, policy: Policy, explorer: Explorer, slots: Array, fragment: int) -> None:
+        self.name = name
+        self.policy = policy
+        self.explorer = explorer
+        self.slots = slots
+        self.seat = {int(slot): seat for seat, slot in enumerate(slots)}
+        self.fragment = fragment
+        count = len(slots)
+        self.state = policy.initial_state(count)
+        self.opened = np.full(count, -1)
+        """The column of the row that waits for what comes of it; -1 if there is none."""
+        self.last = np.full(count, -1)
+        """The column of the last completed row of the piece under way."""
+        self.lengths = np.zeros(count, dtype=np.int32)
+        self.returns = np.zeros(count)
+        self.finished: list[tuple[float, int]] = []
+        self.recorder = self.fresh()
+
+    def anew(self) -> Seats:
+        """The same agents, before anything has happened."""
+        return Seats(self.name, self.policy, self.explorer, self.slots, self.fragment)
+
+    def fresh(self) -> Recorder:
+        recorder = Recorder(len(self.slots), self.fragment + 1)
+        recorder.valid[:] = False  # rows count when they are completed
+        recorder.whole = False
+        return recorder
+
+    def act(self, turn: Turn, step: int, steps: int, rng: np.random.Generator, explore: bool) -> Array:
+        """Open a row for each agent whose turn it is, and say what they do."""
+        rows = np.array([self.seat[int(slot)] for slot in turn.slots], dtype=np.int64)
+        acted = self.policy.rows(turn.obs, rng, state=self.state[rows], masks=turn.masks, explore=explore)
+        every = np.zeros((len(self.slots), *acted.actions.shape[1:]), acted.actions.dtype)
+        every[rows] = acted.actions
+        masks = None
+        if turn.masks is not None:
+            masks = np.ones((len(self.slots), turn.masks.shape[1]), dtype=bool)
+            masks[rows] = turn.masks
+        tried = self.explorer.apply(every, steps=steps, rng=rng, masks=masks) if explore else every
+        logp, actions = acted.logp, tried[rows]
+        if tried is not every:
+            logp = self.explorer.logp(tried, every, steps=steps, masks=masks)[rows]
+        before = {
+            **arrays.flat("obs", turn.obs),
+            "actions": actions,
+            "logp": logp,
+            "t": self.lengths[rows],
+        }
+        if acted.values is not None:
+            before["values"] = acted.values
+        if turn.masks is not None:
+            before["masks"] = turn.masks
+        if self.policy.recurrent:
+            before["state"] = self.state[rows]
+        self.recorder.write_some(before, rows, np.full(len(rows), step))
+        self.opened[rows] = step
+        self.state[rows] = acted.state
+        return self.policy.head.to_env(actions)
+
+    def complete(self, taken: MultiStep) -> None:
+        """Close the rows of agents for which something has come of what they did."""
+        for slot in taken.lost:
+            if slot in self.seat:
+                self.forget(self.seat[slot])
+        rows = np.flatnonzero(taken.completed[self.slots])
+        slots, columns = self.slots[rows], self.opened[rows]
+        self.recorder.write_some(
+            {
+                "rewards": taken.rewards[slots],
+                "terminated": taken.terminated[slots],
+                "truncated": taken.truncated[slots],
+            },
+            rows,
+            columns,
+        )
+        self.recorder.valid[rows, columns] = True
+        self.returns[rows] += taken.rewards[slots]
+        self.lengths[rows] += 1
+        self.last[rows] = columns
+        self.opened[rows] = -1
+        over = (taken.terminated | taken.truncated)[self.slots]
+        if self.name in taken.final_obs:
+            self.end(over, taken.final_obs[self.name])
+
+    def end(self, over: Array, final_obs: Obs) -> None:
+        """Episodes of these agents are over; those that never acted leave no trace."""
+        ended = np.flatnonzero(over)
+        acted = self.last[ended] >= 0
+        rows = ended[acted]
+        self.recorder.end(rows, self.last[rows], self.following(arrays.picked(final_obs, acted), rows))
+        self.finished += zip(self.returns[rows].tolist(), self.lengths[rows].tolist(), strict=True)
+        self.explorer.ended(over)
+        self.reset(ended)
+
+    def reset(self, rows: Array) -> None:
+        self.returns[rows] = 0
+        self.lengths[rows] = 0
+        self.state[rows] = 0
+        self.last[rows] = -1
+
+    def forget(self, row: int) -> None:
+        """The env of this agent failed: its episode is given up, with all of it that is in this fragment."""
+        length = int(self.lengths[row])
+        mine = np.flatnonzero(self.recorder.valid[row])
+        self.recorder.valid[row, mine[max(0, len(mine) - length) :]] = False
+        self.opened[row] = -1
+        self.reset(np.array([row]))
+
+    def following(self, obs: Obs, rows: Array, masks: Array | None = None) -> Following:
+        found = {**arrays.flat("obs", obs), "state": self.state[rows]}
+        if "masks" in self.recorder.columns:
+            allowed = np.ones((len(rows), self.recorder.columns["masks"].shape[-1]), dtype=bool)
+            found["masks"] = allowed if masks is None else masks
+        return found
+
+    def finish(self, turn: Turn, *, summary: object) -> Batch[Sampled]:
+        """The batch of this fragment; the next one begins with the rows that are still open."""
+        waiting = np.flatnonzero(self.last >= 0)
+        idle = waiting[self.opened[waiting] < 0]
+        if len(idle):
+            places = np.array([np.flatnonzero(turn.slots == self.slots[row])[0] for row in idle])
+            masks = None if turn.masks is None else turn.masks[places]
+            self.recorder.end(idle, self.last[idle], self.following(arrays.picked(turn.obs, places), idle, masks))
+        busy = waiting[self.opened[waiting] >= 0]
+        if len(busy):
+            seen = {
+                name: column[busy, self.opened[busy]]
+                for name, column in self.recorder.columns.items()
+                if name in ("obs", "masks") or name.startswith("obs/")
+            }
+            self.recorder.end(busy, self.last[busy], {**seen, "state": self.state[busy]})
+        done, self.recorder = self.recorder, self.fresh()
+        still = np.flatnonzero(self.opened >= 0)
+        if len(still):
+            kept = {name: column[still, self.opened[still]] for name, column in done.columns.items()}
+            self.recorder.write_some(kept, still, np.full(len(still), CARRIED))
+            self.opened[still] = CARRIED
+        self.last[:] = -1
+        rows = int(done.valid.sum())
+        return done.finish(env_steps=rows, policy=self.name, summary=summary, values=self.values)
+
+    def values(self, finals: Following) -> Array:
+        return self.policy.values(arrays.nested(finals, "obs"), finals["state"])
+
+
+class MultiWorker(RolloutWorker):
+    """Several agents per env, each with one of several policies."""
+
+    def __init__(self, spec: WorkerSpec, shard: Shard) -> None:
+        super().__init__(spec, shard)
+        self.envs: MultiEnvs = spec.env.make_multi(spec.num_envs, policy_of_checked(spec))
+        self.turns: dict[str, Turn] | None = None
+        self.seats: dict[str, Seats] = {}
+        for name, group in self.envs.groups.items():
+            policy = self.add_policy(name, group.observation_space, group.actions.own_space)
+            self.explorers[name] = self.explorer(name, policy, len(group.slots))
+            self.seats[name] = Seats(name, policy, self.explorers[name], group.slots, spec.fragment)
+            self.perturb(name, policy.flat.get())
+        self.lengths = np.zeros(spec.num_envs, dtype=np.int64)
+        self.returns = np.zeros(spec.num_envs)
+
+    def latest_obs(self, policy: str) -> Obs | None:
+        if self.turns is None or not len(self.turns[policy].slots):
+            return None
+        return self.turns[policy].obs
+
+    def sample(self) -> MultiBatch[Sampled, str]:
+        with one_thread():
+            turns = self.start()
+            finished: list[tuple[float, int]] = []
+            lost = 0
+            for step in range(1, self.spec.fragment + 1):
+                turns, over, gone = self.advance(turns, step, explore=self.spec.explore)
+                finished += over
+                lost += gone
+            env_steps = self.spec.num_envs * self.spec.fragment
+            self.steps += env_steps
+            batches = {name: seats.finish(turns[name], summary=None) for name, seats in self.seats.items()}
+        return MultiBatch(batches, env_steps=env_steps, summary=self.summary(finished, lost))
+
+    def start(self) -> dict[str, Turn]:
+        if self.turns is None:
+            self.turns = self.envs.reset(seed_for(self.shard.seed, "training", self.steps))
+        return self.turns
+
+    def advance(
+        self, turns: dict[str, Turn], step: int, *, explore: bool
+    ) -> tuple[dict[str, Turn], list[tuple[float, int]], int]:
+        """One step of all envs: who acts next, the episodes that ended, and how many were lost."""
+        actions = {
+            name: self.seats[name].act(turn, step, self.all_steps, self.rng, explore)
+            for name, turn in turns.items()
+            if len(turn.slots)
+        }
+        taken = self.envs.step(actions)
+        for seats in self.seats.values():
+            seats.complete(taken)
+        self.turns = taken.turns
+        agents = len(self.envs.agents)
+        self.returns += taken.rewards.reshape(-1, agents).sum(axis=1)
+        self.lengths += 1
+        broken = sorted({slot // agents for slot in taken.lost})
+        over = np.flatnonzero(taken.over)
+        finished = list(zip(self.returns[over].tolist(), self.lengths[over].tolist(), strict=True))
+        fresh = [*over, *broken]
+        self.returns[fresh] = 0
+        self.lengths[fresh] = 0
+        return taken.turns, finished, len(broken)
+
+    def summary(self, finished: list[tuple[float, int]], lost: int) -> Episodes:
+        """Episodes of the envs, whose return is that of all agents together, and of the agents of each policy."""
+        by_policy = {}
+        for name, seats in self.seats.items():
+            by_policy[name] = _episodes(seats.finished)
+            seats.finished = []
+        return _episodes(finished, lost, by_policy)
+
+    def whole_episodes(self) -> Episodes:
+        self.begin_anew()
+        turns = self.envs.reset(seed_for(self.shard.seed, "evaluation", self.steps))
+        finished: list[tuple[float, int]] = []
+        step = 0
+        while len(finished) < self.spec.episodes:
+            step = step % self.spec.fragment + 1
+            turns, over, _ = self.advance(turns, step, explore=False)
+            finished += over
+            self.steps += self.spec.num_envs
+            self.check_ends(self.lengths)
+        found = self.summary(finished[: self.spec.episodes], 0)
+        self.begin_anew()
+        return found
+
+    def begin_anew(self) -> None:
+        """The next rollout begins with fresh episodes."""
+        self.seats = {name: seats.anew() for name, seats in self.seats.items()}
+        self.turns = None
+        self.returns[:] = 0
+        self.lengths[:] = 0
+
+    def close(self) -> None:
+        self.envs.close()
+
+
+def _episodes(finished: list[tuple[float, int]], lost: int = 0, policies: dict[str, Episodes] | None = None) -> Episodes:
+    returns, lengths = tuple(value for value, _ in finished), tuple(length for _, length in finished)
+    return Episodes(len(finished), returns, lengths, lost, policies or {})
+
+
+def spaces_by_policy(spec: WorkerSpec) -> dict[str, tuple[AnySpace, AnySpace]]:
+    """What each policy sees and does. The env is made once for that, and closed."""
+    envs = spec.env.make_multi(1, policy_of_checked(spec))
+    spaces: dict[str, tuple[AnySpace, AnySpace]] = {
+        name: (group.observation_space, group.actions.own_space) for name, group in envs.groups.items()
+    }
+    envs.close()
+    missing = sorted(spec.losses.keys() - spaces.keys())
+    if missing:
+        raise PlanError(f"No agent has the policy {' or '.join(missing)}: policy_of gives the agents {sorted(spaces)}.")
+    return spaces
+
+
+def policy_of_checked(spec: WorkerSpec) -> Callable[[str], str]:
+    """``policy_of``, with a sentence for a policy that has no loss."""
+
+    def policy_of(agent: str) -> str:
+        assert spec.policy_of is not None
+        policy = spec.policy_of(agent)
+        if policy not in spec.losses:
+            raise PlanError(f"policy_of gives agent {agent!r} the policy {policy!r}, but losses has only {sorted(spec.losses)}.")
+        return policy
+
+    return policy_of

@@ -1,0 +1,372 @@
+"""A rollout worker: several envs, one policy, one fragment of experience per call."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from tflow.errors import EnvError
+from tflow.rl.data import arrays
+from tflow.rl.data.arrays import Array, Obs
+from tflow.rl.data.batch import AnyBatch, MultiBatch, Rollout, Sampled
+from tflow.rl.data.episodes import NONE, Episodes
+from tflow.rl.learning.gradients import Gradients
+from tflow.rl.policy.exploration import Explorer
+from tflow.rl.policy.policy_spec import make_policy
+from tflow.rl.policy.threads import one_thread
+from tflow.rl.policy.weights import Weights, seed_for
+from tflow.rl.rollout.recorder import Following, Recorder
+from tflow.types import Shard
+
+if TYPE_CHECKING:
+    from tflow.rl.envs.env import Envs
+    from tflow.rl.learning.learner import Learner
+    from tflow.rl.policy.network_spec import AnySpace
+    from tflow.rl.policy.policy import Policy
+    from tflow.rl.rollout.worker_spec import AnyLoss, WorkerSpec
+
+
+LONGEST = 200_000
+"""Steps after which an episode that is evaluated counts as one without end."""
+
+
+class RolloutWorker(ABC):
+    """What plans know of a worker."""
+
+    def __init__(self, spec: WorkerSpec, shard: Shard) -> None:
+        self.spec = spec
+        self.shard = shard
+        self.rng = np.random.default_rng(shard.seed)
+        self.steps = 0
+        """Env steps made here."""
+        self.told = (0, 0)
+        """What the driver said of all env steps, and how many had been made here then."""
+        self.plain: dict[str, Array] = {}
+        """The weights that were sent; exploring may act with others."""
+        self.plain_at = 0
+        """How many env steps all workers had made when they were sent."""
+        self.evaluated: dict[str, Array] = {}
+        """Those that the latest evaluation was about."""
+        self.verdict = NONE
+        """What came of it."""
+        self.policies: dict[str, Policy] = {}
+        self.explorers: dict[str, Explorer] = {}
+        self._learners: dict[str, Learner] = {}
+
+    @abstractmethod
+    def sample(self) -> Rollout | MultiBatch[Sampled, str]:
+        """A fragment of experience with the current weights."""
+
+    def evaluate(self) -> Episodes:
+        """Whole episodes from their beginning, with the weights that were sent, without exploring, in one thread."""
+        with one_thread(), self.plain_weights():
+            weights, at = dict(self.plain), self.plain_at
+            self.verdict = replace(self.whole_episodes(), weights_at=at)
+            self.evaluated = weights
+        return self.verdict
+
+    @abstractmethod
+    def whole_episodes(self) -> Episodes:
+        """``spec.episodes`` of them, from their beginning, without exploring. The next rollout begins anew."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of the envs."""
+
+    @property
+    def all_steps(self) -> int:
+        """About how many env steps all workers have made: what schedules go by."""
+        everybody, here = self.told
+        return everybody + (self.steps - here) * self.shard.count
+
+    def add_policy(self, name: str, observation_space: AnySpace, action_space: AnySpace) -> Policy:
+        """Make a policy, the same on all workers."""
+        spec = self.spec
+        seed = seed_for(self.shard.session_seed, name)
+        made = make_policy(spec.losses[name].policy(), spec.model_of(name), observation_space, action_space, seed=seed)
+        self.policies[name] = made
+        return made
+
+    def explorer(self, name: str, policy: Policy, rows: int, lane: int = 0, lanes: int = 1) -> Explorer:
+        """What explores for some rows; all lanes of all workers have numbers of their own."""
+        exploration = self.spec.exploration_of(name)
+        if exploration is None or not self.spec.explore:
+            return Explorer()
+        index, count = self.shard.index, max(self.shard.count, self.shard.index + 1)
+        return exploration.start(rows, policy.head.form, shard_index=index * lanes + lane, shard_count=count * lanes)
+
+    def set_weights(self, weights: Weights) -> None:
+        """Act with these from now on."""
+        self.policies[weights.policy].flat.set(weights.values)
+        self.perturb(weights.policy, weights.values)
+        self.plain_at = weights.env_steps
+        if weights.env_steps > self.all_steps:  # others are ahead, or this is a later life
+            self.told = weights.env_steps, self.steps
+
+    def perturb(self, name: str, weights: Array) -> None:
+        """If exploring means to act with other weights, take those."""
+        policy, explorer = self.policies[name], self.explorers[name]
+        self.plain[name] = weights
+        noisy = explorer.weights(weights, rng=self.rng)
+        if noisy is not weights:
+            seen = self.latest_obs(name)
+            plain = None if seen is None else policy.scores(seen)
+            policy.flat.set(noisy)
+            if seen is not None and plain is not None:
+                explorer.adapt(plain, policy.scores(seen))
+
+    def check_ends(self, lengths: Array) -> None:
+        """Refuse to wait for the end of episodes that have none."""
+        if lengths.max() >= LONGEST:
+            problem = (
+                f"has an episode that is not over after {LONGEST:,} steps, so it cannot be evaluated. Give it a limit, such as "
+                "gymnasium.wrappers.TimeLimit(env, 10_000), or leave out evaluation."
+            )
+            raise EnvError(problem, self.spec.env.name, int(lengths.argmax()))
+
+    @contextmanager
+    def plain_weights(self) -> Iterator[None]:
+        """Act with the weights that were sent, even if exploring means to act with others."""
+        acting = {name: policy.flat.get() for name, policy in self.policies.items()}
+        for name, policy in self.policies.items():
+            policy.flat.set(self.plain[name])
+        try:
+            yield
+        finally:
+            for name, policy in self.policies.items():
+                policy.flat.set(acting[name])
+
+    def latest_obs(self, policy: str) -> Obs | None:
+        """What the policy sees right now; None before the first step."""
+        return None
+
+    def learner(self, name: str) -> Learner:
+        """What computes with the policy that is here."""
+        from tflow.rl.learning.learner import Learner
+
+        if name not in self._learners:
+            self._learners[name] = Learner(self.policies[name], self.spec.losses[name], self.spec.optimizer_of(name))
+        return self._learners[name]
+
+    def errors(self, batch: AnyBatch) -> Array:
+        """How wrong the policy is about transitions, compared with itself: nobody tells workers of target networks."""
+        with one_thread():
+            return self.learner(batch.policy).errors(batch, own_target=True).errors
+
+    def gradients(self, batch: AnyBatch, *, loss: AnyLoss | None = None) -> Gradients:
+        """The gradient of the loss on a batch, with the weights that are here."""
+        name = batch.policy
+        if not len(batch):  # all of it was lost
+            nothing = np.zeros(self.policies[name].flat.trainable, np.float32)
+            return Gradients(nothing, rows=0, policy=name, summary=batch.summary)
+        with one_thread():
+            values, stats = self.learner(name).gradients(batch, loss=loss, steps=self.all_steps)
+        return Gradients(values, rows=len(batch), env_steps=batch.env_steps, policy=name, stats=stats, summary=batch.summary)
+
+
+class Lane:
+    """Some of the envs of a worker, which step together. Of two lanes, one can act while the other one's envs compute."""
+
+    def __init__(self, worker: SingleWorker, envs: Envs, rows: slice, explorer: Explorer) -> None:
+        self.worker = worker
+        self.policy = worker.policy
+        self.envs = envs
+        self.rows = rows
+        """Which rows of the fragment are theirs."""
+        self.explorer = explorer
+        self.obs: Obs = np.empty(0)
+        self.masks: Array | None = None
+        self.state = self.policy.initial_state(envs.num)
+        self.lengths = np.zeros(envs.num, dtype=np.int32)
+        self.returns = np.zeros(envs.num)
+        self.began = np.zeros(envs.num, dtype=np.int64)
+        """The step of this fragment with which the episode of each env begins."""
+        self.finished: list[tuple[float, int]] = []
+        self.lost = 0
+
+    def reset(self, seed: int, task: object) -> None:
+        """Begin new episodes."""
+        self.obs, self.masks = self.envs.reset(seed + self.rows.start, task=task)
+        self.state = self.policy.initial_state(self.envs.num)
+        self.lengths[:] = 0
+        self.returns[:] = 0
+        self.began[:] = 0
+        self.finished = []
+        self.explorer.ended(np.ones(self.envs.num, dtype=bool))
+
+    def act(self, recorder: Recorder, step: int, *, explore: bool) -> None:
+        """Choose actions, write down what they are chosen by, and set the envs going."""
+        worker, policy, obs, masks = self.worker, self.policy, self.obs, self.masks
+        acted = policy.rows(obs, worker.rng, masks=masks, state=self.state, explore=explore)
+        actions, logp = acted.actions, acted.logp
+        tried = self.explorer.apply(actions, steps=worker.all_steps, rng=worker.rng, masks=masks) if explore else actions
+        if tried is not actions:
+            logp = self.explorer.logp(tried, actions, steps=worker.all_steps, masks=masks)
+            actions = tried
+        before = {
+            **arrays.flat("obs", obs),
+            "actions": actions,
+            "logp": logp,
+            "t": self.lengths,
+        }
+        if acted.values is not None:
+            before["values"] = acted.values
+        if masks is not None:
+            before["masks"] = masks
+        if policy.recurrent:
+            before["state"] = self.state
+        recorder.write(before, step, self.rows)
+        self.state = acted.state
+        self.envs.begin(policy.head.to_env(actions))
+
+    def take(self, recorder: Recorder, step: int) -> None:
+        """Write down what came of it. Keep count of episodes, and tell the recorder which rows are none and where pieces end."""
+        taken = self.envs.finish()
+        after = {"rewards": taken.rewards, "terminated": taken.terminated, "truncated": taken.truncated}
+        recorder.write(after, step, self.rows)
+        self.obs, self.masks = taken.obs, taken.masks
+        self.returns += taken.rewards
+        self.lengths += 1
+        for env in taken.lost:  # all of its episode that is in this fragment goes with it
+            recorder.leave_out(np.array([self.rows.start + env]), slice(int(self.began[env]), step + 1))
+            self.lost += 1
+        if taken.valid is not None:
+            idle = np.flatnonzero(~taken.valid)
+            recorder.leave_out(self.rows.start + idle, step)
+            self.over(idle, step)
+        over = taken.terminated | taken.truncated
+        ended = np.flatnonzero(over)
+        if len(ended):
+            assert taken.final_obs is not None
+            recorder.end(self.rows.start + ended, step, self.following(taken.final_obs, ended))
+            self.finished += zip(self.returns[ended].tolist(), self.lengths[ended].tolist(), strict=True)
+            self.over(ended, step)
+        if len(ended) or taken.lost:
+            over[list(taken.lost)] = True
+            self.explorer.ended(over)
+            self.state = np.where(over[:, None], np.float32(0), self.state)
+
+    def over(self, envs: Array, step: int) -> None:
+        """What these envs do from the next step on is another episode."""
+        self.returns[envs] = 0
+        self.lengths[envs] = 0
+        self.began[envs] = step + 1
+
+    def cut(self, recorder: Recorder) -> None:
+        """The fragment ends here, whatever the envs are in the middle of."""
+        last = recorder.steps - 1
+        open_rows = recorder.valid[self.rows, last] & ~recorder.closed[self.rows, last]
+        envs = np.flatnonzero(open_rows)
+        masks = None if self.masks is None else self.masks[envs]
+        recorder.end(self.rows.start + envs, last, self.following(arrays.picked(self.obs, envs), envs, masks))
+        self.began[:] = 0
+
+    def following(self, obs: Obs, rows: Array, masks: Array | None = None) -> Following:
+        """What follows a piece: the final observation (a copy already), the state to judge it with, and what is allowed there;
+        nobody says that of the end of an episode."""
+        found = {**arrays.flat("obs", obs), "state": self.state[rows]}
+        if self.masks is not None:
+            found["masks"] = np.ones((len(rows), self.masks.shape[1]), dtype=bool) if masks is None else masks
+        return found
+
+
+class SingleWorker(RolloutWorker):
+    """All envs have one agent, and all agents one policy."""
+
+    def __init__(self, spec: WorkerSpec, shard: Shard) -> None:
+        super().__init__(spec, shard)
+        (self.name,) = spec.losses
+        lanes = 2 if spec.env.computes_beside() and spec.num_envs % 2 == 0 else 1
+        size = spec.num_envs // lanes
+        envs = [spec.env.make(size) for _ in range(lanes)]
+        self.policy = self.add_policy(self.name, envs[0].observation_space, envs[0].own_action_space)
+        self.lanes = [
+            Lane(self, each, slice(lane * size, (lane + 1) * size), self.explorer(self.name, self.policy, size, lane, lanes))
+            for lane, each in enumerate(envs)
+        ]
+        self.explorers[self.name] = self.lanes[0].explorer
+        self.started = False
+        self.task: object = None
+        self.perturb(self.name, self.policy.flat.get())
+        if spec.losses[self.name].adapts:
+            self.next_task()
+
+    def latest_obs(self, policy: str) -> Obs | None:
+        return self.lanes[0].obs if self.started else None
+
+    def sample(self) -> Rollout:
+        with one_thread():
+            if not self.started:
+                self.begin(seed_for(self.shard.seed, "training", self.steps))
+            recorder = Recorder(self.spec.num_envs, self.spec.fragment)
+            for step in range(self.spec.fragment + 1):
+                for lane in self.lanes:  # while one acts, the envs of the other compute
+                    if step > 0:
+                        lane.take(recorder, step - 1)
+                    if step < self.spec.fragment:
+                        lane.act(recorder, step, explore=self.spec.explore)
+            for lane in self.lanes:
+                lane.cut(recorder)
+            rows = int(recorder.valid.sum())
+            self.steps += rows
+            batch = recorder.finish(env_steps=rows, policy=self.name, summary=self.summary(), values=self.values)
+        return cast("Rollout", batch)
+
+    def begin(self, seed: int) -> None:
+        for lane in self.lanes:
+            lane.reset(seed, self.task)
+        self.started = True
+
+    def next_task(self) -> None:
+        """What is sampled from now on is about another task, from the beginning."""
+        self.task = self.lanes[0].envs.sample_task(self.rng)
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """The next rollout begins with fresh episodes."""
+        self.started = False
+
+    def summary(self) -> Episodes:
+        """The episodes that have ended since the last time."""
+        found = [episode for lane in self.lanes for episode in lane.finished]
+        lost = sum(lane.lost for lane in self.lanes)
+        for lane in self.lanes:
+            lane.finished, lane.lost = [], 0
+        return Episodes(len(found), tuple(each for each, _ in found), tuple(length for _, length in found), lost)
+
+    def values(self, finals: Following) -> Array:
+        return self.policy.values(arrays.nested(finals, "obs"), finals["state"])
+
+    def whole_episodes(self) -> Episodes:
+        """Each env gives its first ones, so that short episodes are not counted more often."""
+        wanted = -(-self.spec.episodes // self.spec.num_envs)
+        self.begin(seed_for(self.shard.seed, "evaluation", self.steps))
+        found = [episode for lane in self.lanes for episode in self.first_episodes(lane, wanted)]
+        self.started = False
+        first = [episode for _, episode in sorted(found, key=lambda pair: pair[0])][: self.spec.episodes]
+        return Episodes(len(first), tuple(each for each, _ in first), tuple(length for _, length in first))
+
+    def first_episodes(self, lane: Lane, wanted: int) -> list[tuple[int, tuple[float, int]]]:
+        """The first episodes of each env of a lane, with their numbers."""
+        found: list[list[tuple[float, int]]] = [[] for _ in range(lane.envs.num)]
+        while min(map(len, found)) < wanted:
+            recorder = Recorder(self.spec.num_envs, 1)
+            lane.act(recorder, 0, explore=False)
+            before = lane.returns.copy(), lane.lengths.copy()
+            lane.take(recorder, 0)
+            for env in np.flatnonzero(recorder.closed[lane.rows, 0]):
+                row = lane.rows.start + env
+                found[env].append((float(before[0][env] + recorder.columns["rewards"][row, 0]), int(before[1][env]) + 1))
+            self.steps += int(recorder.valid[lane.rows].sum())
+            self.check_ends(lane.lengths)
+        lane.finished = []
+        return [(nth, episode) for each in found for nth, episode in enumerate(each[:wanted])]
+
+    def close(self) -> None:
+        for lane in self.lanes:
+            lane.envs.close()

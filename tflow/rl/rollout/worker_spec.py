@@ -1,0 +1,382 @@
+"""Rollout workers as plans know them: descriptions, with the loss in their type, and the streams that they make."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, get_args, get_origin, overload
+
+from typing_extensions import TypeVar
+
+from tflow import sentences
+from tflow.combinators import check, graph, nodes
+from tflow.combinators.actors import ANYWHERE, Actor, Actors, Place, Resident
+from tflow.combinators.hints import base_arguments
+from tflow.combinators.par import ParIter
+from tflow.combinators.stream import Iter
+from tflow.errors import PlanError
+from tflow.rl.data.batch import Batch, MultiBatch, Rollout, Sampled
+from tflow.rl.envs.env_spec import EnvSpec, Maker
+from tflow.rl.learning.losses import Loss
+from tflow.rl.learning.optimizers import Adam, Optimizer
+from tflow.rl.policy.exploration import ApexEpsilons, EpsilonGreedy, Exploration
+from tflow.rl.policy.network_spec import ModelLike
+from tflow.rl.policy.policy_spec import ActorCriticSpec
+from tflow.rl.policy.weights import seed_for
+from tflow.rl.rollout.multi_worker import MultiWorker, spaces_by_policy
+from tflow.rl.rollout.worker import RolloutWorker, SingleWorker
+from tflow.types import Async, Shard, Stateless, Sync
+
+if TYPE_CHECKING:
+    from tflow.rl.learning.learner import Learner
+    from tflow.rl.policy.network_spec import AnySpace
+    from tflow.rl.policy.policy import Policy
+    from tflow.runtime.executor import Run
+
+AnyLoss = Loss[Any, Any]  # Any: workers with several policies know the names of their losses, not their types
+Reads = TypeVar("Reads", contravariant=True)
+Requires = TypeVar("Requires", contravariant=True, bound=Async, default=Async)
+ReadsI = TypeVar("ReadsI")
+RequiresI = TypeVar("RequiresI", bound=Async)
+P = TypeVar("P", bound=str)
+P_co = TypeVar("P_co", bound=str, covariant=True)
+K = TypeVar("K", bound=str)
+T = TypeVar("T", covariant=True)
+Ci = TypeVar("Ci", bound=Async)
+EnvLike: TypeAlias = EnvSpec | str | Maker
+USUAL_OPTIMIZER: Optimizer = Adam()
+DEVICES = ("auto", "cpu", "cuda", "mps", "xpu", "hpu")
+PolicyOf = Callable[[str], str]
+"""Which policy an agent has, by its name."""
+
+
+@dataclass(frozen=True)
+class WorkerSpec:
+    """Everything that a worker and its learner are made of. It makes a worker when it is called with a shard."""
+
+    env: EnvSpec
+    losses: Mapping[str, AnyLoss]
+    model: ModelLike | Mapping[str, ModelLike] = "auto"
+    num_envs: int = 8
+    fragment: int = 128
+    exploration: Exploration | Mapping[str, Exploration] | None = None
+    optimizer: Optimizer | Mapping[str, Optimizer] = field(default_factory=Adam)
+    device: str = "auto"
+    policy_of: PolicyOf | None = None
+    explore: bool = True
+    episodes: int = 10
+    learner_threads: int | None = None
+
+    def __call__(self, shard: Shard) -> RolloutWorker:
+        return SingleWorker(self, shard) if self.policy_of is None else MultiWorker(self, shard)
+
+    def spaces_of(self, policy: str) -> tuple[AnySpace, AnySpace]:
+        """What a policy sees and does. The env is made once for that, and closed."""
+        if self.policy_of is None:
+            envs = self.env.make(1)
+            spaces = envs.observation_space, envs.own_action_space
+            envs.close()
+            return spaces
+        return spaces_by_policy(self)[policy]
+
+    def model_of(self, policy: str) -> ModelLike:
+        """The model of a policy."""
+        return self.model.get(policy, "auto") if isinstance(self.model, Mapping) else self.model
+
+    def network_of(self, policy: str, seed: int = 0) -> Policy:
+        """A policy as its learner has it, with fresh weights."""
+        from tflow.rl.policy.policy_spec import chosen_device, make_policy
+
+        loss, spaces = self.losses[policy], self.spaces_of(policy)
+        return make_policy(loss.policy(), self.model_of(policy), *spaces, seed=seed, device=chosen_device(self.device))
+
+    def exploration_of(self, policy: str) -> Exploration | None:
+        """How a policy explores."""
+        return self.exploration.get(policy) if isinstance(self.exploration, Mapping) else self.exploration
+
+    def optimizer_of(self, policy: str) -> Optimizer:
+        """How the weights of a policy follow gradients."""
+        return self.optimizer.get(policy, USUAL_OPTIMIZER) if isinstance(self.optimizer, Mapping) else self.optimizer
+
+
+@dataclass(frozen=True)
+class LearnerSpec:
+    """Makes the learner of a policy: where it is, the env is made once to learn its spaces."""
+
+    workers: WorkerSpec
+    policy: str
+    loss: AnyLoss | None = None
+
+    @property
+    def trains(self) -> AnyLoss:
+        """What is made small."""
+        return self.loss or self.workers.losses[self.policy]
+
+    @property
+    def consumes(self) -> object:
+        """For plans that no type checker has seen: the batch that the loss reads."""
+        return base_arguments(type(self.trains), Loss)[0]
+
+    @property
+    def requires(self) -> type[Async]:
+        """For plans that no type checker has seen: ``Sync`` if the loss is on-policy."""
+        return Sync if base_arguments(type(self.trains), Loss)[1:2] == (Sync,) else Async
+
+    def makes(self) -> type:
+        """The class of what it makes."""
+        from tflow.rl.learning.learner import Learner
+
+        return Learner
+
+    def __call__(self, shard: Shard) -> Learner:
+        from tflow.rl.learning.learner import Learner
+
+        spec, name = self.workers, self.policy
+        made = spec.network_of(name, seed=seed_for(shard.session_seed, name))
+        seed = seed_for(shard.seed, name)
+        return Learner(made, self.trains, spec.optimizer_of(name), seed=seed, threads=spec.learner_threads)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class AnyWorkers(Actors[RolloutWorker]):
+    """Rollout workers, whatever their loss."""
+
+    spec: WorkerSpec = field(kw_only=True)
+
+    @cached_property
+    def learners(self) -> Mapping[str, Resident[Learner]]:
+        """The learner of each policy. It lives in the driver and holds the weights that count."""
+        return {name: Resident(LearnerSpec(self.spec, name), 1, f"{self.name}.{name}") for name in self.spec.losses}
+
+    @property
+    def learner(self) -> Resident[Learner]:
+        """The learner of the only policy."""
+        if len(self.learners) > 1:
+            raise PlanError(f"{self.name} has several learners: {', '.join(self.learners)}. Write learners[...].")
+        return next(iter(self.learners.values()))
+
+    def policy(self, run: Run[Any], name: str | None = None) -> Policy:  # Any: whatever the run yields
+        """A copy of the policy that a run has trained so far; ``name`` says which, if there are several."""
+        learner = self.learner if name is None else self.learners[check.one_of("policy", "name", name, tuple(self.learners))]
+        (found,) = run.ask(learner, _policy)
+        return found
+
+    def actor_class(self) -> type | None:
+        return RolloutWorker
+
+
+def _policy(learner: Learner) -> Policy:
+    return learner.policy.copy()  # to act with one that is being trained would disturb it, and it would go on changing
+
+
+class Workers(AnyWorkers, Generic[Reads, Requires]):
+    """Workers with one policy, whose loss reads ``Reads`` and requires a stream that offers ``Requires``."""
+
+
+class MultiWorkers(AnyWorkers, Generic[P_co]):
+    """Workers with several policies, by name."""
+
+
+@overload
+def create_rollout_workers(
+    *,
+    env: EnvLike,
+    loss: Loss[ReadsI, RequiresI],
+    num_workers: int = 2,
+    num_envs: int = 8,
+    fragment: int = 128,
+    model: ModelLike = "auto",
+    exploration: Exploration | None = None,
+    optimizer: Optimizer = ...,
+    device: str = "auto",
+    learner_threads: int | None = None,
+    name: str = "workers",
+    place: Place = ...,
+) -> Workers[ReadsI, RequiresI]: ...
+@overload
+def create_rollout_workers(
+    *,
+    env: EnvLike,
+    losses: Mapping[P, AnyLoss],
+    policy_of: Callable[[str], P],
+    num_workers: int = 2,
+    num_envs: int = 8,
+    fragment: int = 128,
+    model: ModelLike | Mapping[P, ModelLike] = "auto",
+    exploration: Exploration | Mapping[P, Exploration] | None = None,
+    optimizer: Optimizer | Mapping[P, Optimizer] = ...,
+    device: str = "auto",
+    learner_threads: int | None = None,
+    name: str = "workers",
+    place: Place = ...,
+) -> MultiWorkers[P]: ...
+def create_rollout_workers(
+    *,
+    env: EnvLike,
+    loss: AnyLoss | None = None,
+    losses: Mapping[Any, AnyLoss] | None = None,  # Any: the names of the policies, typed above
+    policy_of: PolicyOf | None = None,
+    num_workers: int = 2,
+    num_envs: int = 8,
+    fragment: int = 128,
+    model: Any = "auto",  # Any: typed above
+    exploration: Any = None,  # Any: typed above
+    optimizer: Any = USUAL_OPTIMIZER,  # Any: typed above
+    device: str = "auto",
+    learner_threads: int | None = None,
+    name: str = "workers",
+    place: Place = ANYWHERE,
+) -> AnyWorkers:
+    """Describe ``num_workers`` workers with ``num_envs`` copies of an env each. What they yield are fragments: ``fragment``
+    steps of every env.
+
+    The loss says what kind of policy there is. With several agents, ``losses`` has one per policy, and ``policy_of`` says which
+    policy an agent has; ``model``, ``exploration`` and ``optimizer`` are for all policies, or a mapping with those of each.
+    ``optimizer`` and ``device`` are those of the learner, which lives in the driver and computes with
+    ``learner_threads`` threads (default: one if its network is small, else as many as torch likes).
+
+    Law: describing creates nothing; two equal descriptions are two sets of workers.
+    """
+    where = "create_rollout_workers"
+    check.whole(where, "num_workers", num_workers, least=1, most=check.MOST_ACTORS)
+    check.whole(where, "num_envs", num_envs, least=1)
+    check.whole(where, "fragment", fragment, least=1)
+    if (loss is None) == (losses is None):
+        raise PlanError(f"{where}: give either loss=, or losses= with one per policy.")
+    if (losses is None) != (policy_of is None):
+        raise PlanError(f"{where}: losses= and policy_of= belong together: policy_of(agent) is one of the names in losses.")
+    chosen = {"default": loss} if loss is not None else dict(losses or {})
+    if not chosen:
+        raise PlanError(f"{where}: losses= is empty; give one loss per policy.")
+    for policy, given in chosen.items():
+        check.instance(where, f"the loss of {policy!r}", given, Loss, "a loss such as PPOLoss()")
+    check_device(where, device)
+    check_choices(where, tuple(chosen), model=model, exploration=exploration, optimizer=optimizer)
+    for policy, given in chosen.items():
+        tried = exploration.get(policy) if isinstance(exploration, Mapping) else exploration
+        if isinstance(tried, (EpsilonGreedy, ApexEpsilons)) and isinstance(given.policy(), ActorCriticSpec):
+            raise PlanError(
+                f"{where}: {type(tried).__name__} is for policies that value each action. That of {type(given).__name__} draws "
+                "its actions, and would be told the wrong probabilities. Leave out exploration=."
+            )
+    if learner_threads is not None:
+        check.whole(where, "learner_threads", learner_threads, least=1)
+    spec = WorkerSpec(
+        EnvSpec.of(env),
+        chosen,
+        model,
+        num_envs,
+        fragment,
+        exploration,
+        optimizer,
+        device,
+        policy_of,
+        learner_threads=learner_threads,
+    )
+    kind = Workers if losses is None else MultiWorkers
+    return kind(spec, num_workers, name, place=place, spec=spec)
+
+
+def check_device(where: str, device: str) -> None:
+    """A name that torch has for devices, whether there is one or not."""
+    if str(device).partition(":")[0] not in DEVICES:
+        raise PlanError(f"{where}: device must be one of torch's, such as 'cpu' or 'cuda:0', or 'auto'; got {device!r}.")
+
+
+def check_choices(where: str, policies: tuple[str, ...], **given: object) -> None:
+    """What may be given for all policies, or for some of them by name."""
+    allowed: dict[str, tuple[Callable[[object], bool], str]] = {
+        "model": (
+            lambda each: each == "auto" or callable(each) or hasattr(each, "build"),
+            "'auto', a description such as MLP((64, 64)), or a function that makes your module",
+        ),
+        "exploration": (lambda each: each is None or hasattr(each, "start"), "a way to explore such as EpsilonGreedy(0.1)"),
+        "optimizer": (lambda each: isinstance(each, Optimizer), "an optimiser such as Adam(lr=3e-4)"),
+    }
+    for name, choice in given.items():
+        fits, example = allowed[name]
+        for policy, each in choice.items() if isinstance(choice, Mapping) else [(policies[0], choice)]:
+            check.one_of(where, f"each name in {name}", policy, policies)
+            if not fits(each):
+                raise PlanError(f"{where}: {name} must be {example}; got {each!r}.")
+
+
+class ParallelRollouts(ParIter[T]):
+    """A parallel stream of fragments, one shard per worker.
+
+    Law: an item is made with the weights that the worker has when it is asked for it.
+    """
+
+    __slots__ = ()
+
+    @overload
+    def __init__(self: ParallelRollouts[Rollout], workers: Workers[Any, Any]) -> None: ...  # Any: whatever its loss
+    @overload
+    def __init__(self: ParallelRollouts[MultiBatch[Sampled, P]], workers: MultiWorkers[P]) -> None: ...
+    def __init__(self, workers: AnyWorkers) -> None:
+        check.instance("ParallelRollouts", "workers", workers, AnyWorkers, "what create_rollout_workers returns")
+        pull = MultiWorker.sample if isinstance(workers, MultiWorkers) else SingleWorker.sample
+        super().__init__(nodes.FromActors(workers, pull, title="ParallelRollouts"))
+
+
+@dataclass(frozen=True)
+class OfPolicy(Stateless[MultiBatch[str, str], Batch[str]]):
+    """The experience of one policy."""
+
+    policy: str
+
+    def yields(self, given: object) -> object:
+        """For plans that no type checker has seen: the columns are those of all policies."""
+        return Batch[get_args(given)[0]] if get_origin(given) is MultiBatch else Batch[str]  # type: ignore[misc]  # known only now
+
+    def apply(self, item: MultiBatch[str, str], /) -> Batch[str]:
+        return item[self.policy]
+
+
+class Select(Iter[Batch[K], Ci]):
+    """The experience of one policy out of that of several. Fragments in which it did nothing are left out.
+
+    Law: as ``map`` then ``filter``.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, stream: Iter[MultiBatch[K, P], Ci], *, policy: P) -> None:
+        check.instance("Select", "stream", stream, Iter, sentences.DRIVER_STREAM)
+        known = policies_of(stream.node)
+        if known and policy not in known:
+            raise PlanError(sentences.policy(policy, known))
+        chosen = nodes.ForEach(stream.node, OfPolicy(policy))
+        super().__init__(nodes.Filter(chosen, has_rows, shown_as=f"Select({policy})"))
+
+
+def policies_of(node: nodes.Node) -> tuple[str, ...]:
+    """The policies of the workers that a stream comes from; none if they are not known."""
+    workers = [each.of for each in graph.walk(node) if isinstance(each, nodes.FromActors)]
+    return tuple(dict.fromkeys(name for each in workers if isinstance(each, MultiWorkers) for name in each.spec.losses))
+
+
+def has_rows(batch: Batch[str]) -> bool:
+    """True if there is anything in it."""
+    return len(batch) > 0
+
+
+def create_learner(
+    workers: AnyWorkers,
+    *,
+    policy: str = "default",
+    loss: AnyLoss | None = None,
+    name: str = "learner",
+    place: Place = ANYWHERE,
+) -> Actor[Learner]:
+    """Describe a learner that trains beside sampling, in an actor of its own, for ``call`` and ``hand_off``. ``loss`` replaces
+    that of the workers.
+
+    Law: describing creates nothing.
+    """
+    check.instance("create_learner", "workers", workers, AnyWorkers, "what create_rollout_workers returns")
+    check.one_of("create_learner", "policy", policy, tuple(workers.spec.losses))
+    if loss is not None:
+        check.instance("create_learner", "loss", loss, Loss, "a loss such as PPOLoss()")
+    return Actor(LearnerSpec(workers.spec, policy, loss), 1, name, place=place)
