@@ -74,6 +74,42 @@ class OnActor(Generic[W_co]):
 # --------------------------------------------------------------------------- operators
 
 
+class _Unknown:
+    def __repr__(self) -> str:
+        return "?"
+
+
+UNKNOWN = _Unknown()
+"""A type that no annotation tells. It fits everywhere."""
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What an operator says of itself: to validation, to drawings and to error sentences.
+
+    The types are run-time annotations, such as ``int`` or ``list[str]``.
+    """
+
+    label: str
+    """What it is called in plans and errors."""
+    consumes: object = UNKNOWN
+    produces: object = UNKNOWN
+    requires: object = UNKNOWN
+    """A capability: ``Sync``, ``Async`` or ``OnActor[...]``."""
+    reads: tuple[str, ...] | None = None
+    """The columns that a batch must have; None: those in the type that it consumes."""
+    actor: type | str | None = None
+    """The class of the actor that it works beside, or its name; None if it works beside none, or does not say."""
+    sends_to: tuple[object, ...] = ()
+    """The actors and residents that it names in its fields: it may send messages there."""
+    needs_sync: bool = False
+    """True if its stream must be synchronous, although it runs in an actor."""
+    given: object = UNKNOWN
+    """What the stream before it yields."""
+    host: object = None
+    """The actor that ``call`` or ``hand_off`` runs it in."""
+
+
 class Op(Generic[A, B, R]):
     """A typed stage: consumes ``A``, produces ``B``, requires the capability ``R``.
 
@@ -85,6 +121,11 @@ class Op(Generic[A, B, R]):
     """True if it holds items back on purpose, to make a larger one of several."""
     opens: ClassVar[bool] = True
     """False if it leaves items that are elsewhere where they are: it looks only at those that are here."""
+
+    def signature(self, usual: Signature, /) -> Signature:
+        """What the operator consumes, produces and requires. ``usual`` is what its class tells; an operator that knows more,
+        because it depends on its fields, on what it is given or on where it runs, replaces that."""
+        return usual
 
 
 AnyOp = Op[Never, object, Never]
@@ -173,7 +214,8 @@ class StatefulLiveOp(Op[A, B, D], ABC, Generic[A, B, S, D]):
 class Ref(Generic[T]):
     """An item that is not opened: it can be sent on, and what travels beside it can be read.
 
-    An item tells what that is by two attributes that it may have: ``env_steps``, a whole number, and ``summary``, anything small.
+    An item tells what that is by attributes that it may have: the numbers ``env_steps`` and ``rows``, and ``summary``, anything
+    small.
     """
 
     __slots__ = ("held",)
@@ -188,8 +230,8 @@ class Ref(Generic[T]):
 
     @property
     def rows(self) -> int:
-        """How long the item is, if it is here; otherwise its env steps, of which a fragment has as many as rows."""
-        return len(self.held) if isinstance(self.held, Sized) else self.env_steps
+        """How many rows the item has: what it says itself, else its length, else its env steps."""
+        return rows_of(self.held)
 
     @property
     def summary(self) -> object:
@@ -202,6 +244,14 @@ def steps_of(item: object) -> int:
     if isinstance(item, (list, tuple)) and not hasattr(item, "env_steps"):
         return sum(map(steps_of, item))
     return int(getattr(item, "env_steps", 0))
+
+
+def rows_of(item: object) -> int:
+    """How many rows an item has: what it says itself, else its length, else its env steps. The same wherever the item is."""
+    said = getattr(item, "rows", None)
+    if isinstance(said, int):
+        return said
+    return len(item) if isinstance(item, Sized) else steps_of(item)
 
 
 def summary_of(item: object) -> object:
@@ -303,6 +353,18 @@ class TimeBudget:
     seconds: float = 0.005
     items: int = 64
     megabytes: float = 4.0
+
+
+class Columnar:
+    """A value with named columns; the first type argument of its class names them. Types are shown by their columns."""
+
+    __slots__ = ()
+
+
+class Keyed:
+    """A value with a part for each of some names. Types are shown without the names."""
+
+    __slots__ = ()
 
 
 class Frozen:

@@ -52,7 +52,7 @@ from tflow import (
 )
 from tflow.algos.fields import fields_of
 from tflow.combinators import graph
-from tflow.combinators.validate import actors_in
+from tflow.combinators.graph import actors_in
 from tflow.rl.envs.samples import MultiCartPole
 from tflow.rl.learning.learner import Learner
 from tflow.rl.policy.policy import QPolicy

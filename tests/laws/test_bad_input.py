@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from itertools import count
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import pytest
 from hypothesis import assume, given
@@ -29,6 +29,7 @@ from tflow import (
     par_from_iterables,
     par_from_range,
 )
+from tflow.combinators import nodes
 from tflow.runtime.answers import DONE, WAITING
 from tflow.runtime.base import Mailbox
 from tflow.runtime.cell import Site
@@ -37,6 +38,7 @@ from tflow.runtime.host import Host
 from tflow.testing import SimRuntime, tapes
 from tflow.testing.strategies import PARALLEL, SEQUENTIAL, build
 
+T = TypeVar("T")
 pieces = st.lists(st.integers(0, len(SEQUENTIAL) + len(PARALLEL) - 1), max_size=4)
 
 
@@ -115,15 +117,15 @@ def test_a_deterministic_plan_yields_one_sequence_on_every_runtime(runtime: str,
 
 
 class Forgetful(LocalRuntime):
-    """Starts every generator anew whenever the driver waits: whatever is not in an attribute is gone."""
+    """Starts every generator again whenever the driver waits: whatever is not in an attribute is gone."""
 
     driver: Driver | None = None
 
     def wait(self, mailbox: Mailbox, *, timeout: float | None = None) -> None:
-        self.start_anew()
+        self.start_again()
         super().wait(mailbox, timeout=timeout)
 
-    def start_anew(self) -> None:
+    def start_again(self) -> None:
         sites: list[Site] = [self.driver] if self.driver else []
         for pool in self.pools.values():
             for shard in pool.shards:
@@ -134,20 +136,49 @@ class Forgetful(LocalRuntime):
                 cell.start()
 
 
-@given(chosen=pieces, length=st.integers(0, 40))
-def test_all_state_is_in_attributes_so_cells_can_be_started_anew_at_any_time(chosen: list[int], length: int) -> None:
-    expected = list(build(chosen, length, Bomb(None)).run())
-    found: list[int] = []
-    with Forgetful() as session:
-        run = build(chosen, length, Bomb(None)).run(runtime=session)
-        session.driver = run._driver
+def polled_afresh(stream: Iter[T]) -> list[T]:
+    """What a plan yields if all generators are started again before every poll."""
+    found: list[T] = []
+    with Forgetful() as session, stream.run(runtime=session) as run:
+        sink, session.driver = run._started(), run._driver
         while True:
-            session.start_anew()
-            try:
-                found.append(next(run))
-            except StopIteration:
-                break
-    assert found == expected
+            session.start_again()
+            answer = sink.poll()
+            if answer is DONE:
+                return found
+            if type(answer) is tuple:
+                found.append(cast("T", answer[0]))
+            elif answer is WAITING:
+                run._driver.collect()
+
+
+@given(chosen=pieces, length=st.integers(0, 40))
+def test_all_state_is_in_attributes_so_cells_can_be_started_again_at_any_poll(chosen: list[int], length: int) -> None:
+    assert polled_afresh(build(chosen, length, Bomb(None))) == list(build(chosen, length, Bomb(None)).run())
+
+
+@given(size=st.integers(1, 7), weights=st.lists(st.integers(0, 9), max_size=20), cuts=st.booleans())
+def test_groups_by_weight_are_the_same_when_started_again(size: int, weights: list[int], cuts: bool) -> None:
+    def groups() -> Iter[list[list[int]]]:
+        items = from_items([[index] * weight for index, weight in enumerate(weights)])
+        return items.batch(size, weigh=len, cut=(lambda item, at: (item[:at], item[at:])) if cuts else None)
+
+    expected = list(groups().run())
+    assert polled_afresh(groups()) == expected
+    whole = [group for group in expected[:-1] if cuts]
+    assert all(sum(map(len, group)) == size for group in whole)
+
+
+@given(size=st.integers(1, 5), length=st.integers(0, 20), shards=st.integers(1, 3))
+def test_groups_inside_actors_are_the_same_when_started_again(size: int, length: int, shards: int) -> None:
+    stream = par_from_range(length, shards=shards).par_batch(size).par_map(len).gather_sync()
+    assert polled_afresh(stream) == list(stream.run())
+
+
+@given(slots=st.integers(1, 4), proportion=st.sampled_from([0.0, 0.5, 1.0, 2.5]), length=st.integers(0, 15))
+def test_items_that_are_mixed_in_are_the_same_when_started_again(slots: int, proportion: float, length: int) -> None:
+    stream: Iter[int] = Iter(nodes.MixIn(from_range(length).node, slots, proportion, 3))
+    assert polled_afresh(stream) == list(stream.run())
 
 
 @given(chosen=pieces, length=st.integers(0, 12), tape=tapes())

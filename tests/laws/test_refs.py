@@ -272,3 +272,53 @@ def test_a_wrong_budget_is_a_sentence() -> None:
     for budget, name in wrong.items():
         with pytest.raises(PlanError, match=f"gather_async: .*{name}"):
             sampling(samplers(1)).gather_async(per_call=budget)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """As a batch of two policies: eight env steps, sixteen rows."""
+
+    env_steps: int = 8
+
+    def __len__(self) -> int:
+        return 2 * self.env_steps
+
+
+class PairMaker:
+    def __init__(self, shard: Shard) -> None:
+        pass
+
+    def make(self) -> Pair:
+        return Pair()
+
+
+@dataclass(frozen=True)
+class CountRows(RefOp[Pair]):
+    """Tells an actor how many rows pass."""
+
+    counter: Actors[RowCounter]
+
+    def forward(self, live: Live, item: Ref[Pair], /) -> None:
+        live[self.counter].send(RowCounter.add, (item.rows, item.env_steps))
+
+
+class RowCounter:
+    def __init__(self, shard: Shard) -> None:
+        self.seen: list[tuple[int, int]] = []
+
+    def add(self, counted: tuple[int, int]) -> None:
+        self.seen.append(counted)
+
+    def told(self) -> list[tuple[int, int]]:
+        return self.seen
+
+
+@over_runtimes
+def test_rows_are_the_same_wherever_the_item_is(runtime: str) -> None:
+    counter = create_actors(RowCounter, num=1)
+    stream = from_actors(create_actors(PairMaker, num=1), PairMaker.make).gather_async().for_each(CountRows(counter))
+    with RUNTIMES[runtime]() as session, stream.run(runtime=session) as run:
+        next(run)
+        next(run)
+        (told,) = run.ask(counter, RowCounter.told)
+    assert set(told) == {(16, 8)}

@@ -277,7 +277,7 @@ def test_an_item_that_is_lost_on_its_way_takes_no_actor_with_it(town: Town, sess
     run = handed(items, way, replay).run(runtime=session)
     assert list(run) == ([] if way == "send" else [1, 2, 3, 4])
     assert [number for number, _, _ in run.ask(replay, Replay.contents)[0]] == [1, 2, 3, 4]
-    assert session.pools[id(replay)].shards[0].incarnation == 0
+    assert session.pools[replay].shards[0].incarnation == 0
     assert run.ledger.calls.lost >= 2
     finish(run)
 

@@ -40,7 +40,6 @@ from tflow.laws import (
 from tflow.runtime import chain, feed, gather, host, joints, shards, unary
 from tflow.runtime.answers import DONE, Answer, Ready
 from tflow.runtime.base import Runtime
-from tflow.runtime.cell import CELLS
 from tflow.testing import History, Schedule, check_combinator, explore, fault_profiles
 from tflow.testing.sources import Item, Maker, makers
 
@@ -107,7 +106,7 @@ def schedule(
 
 
 def swap(patch: pytest.MonkeyPatch, kind: type[nodes.Node], cell: Any) -> None:  # Any: a cell class of any signature
-    patch.setitem(CELLS, kind, cell)
+    patch.setattr(kind, "cell", cell)
 
 
 def gather_async(stream: Any) -> Any:  # Any: the kit's streams
@@ -134,12 +133,12 @@ def transforms_that_clobber_each_other(patch: pytest.MonkeyPatch) -> None:
 @bug(law(ISOLATION, lambda s: s.map(lambda item: item)), flaw=2)
 def one_source_that_two_runs_share(patch: pytest.MonkeyPatch) -> None:
     opened: dict[int, Iterator[object]] = {}
-    open_values = unary.Pull.open
+    open_values = unary.PullCell.open
 
-    def shared(self: unary.Pull) -> Iterator[object]:
+    def shared(self: unary.PullCell) -> Iterator[object]:
         return opened.setdefault(id(self.site.actor), open_values(self))
 
-    patch.setattr(unary.Pull, "open", shared)
+    patch.setattr(unary.PullCell, "open", shared)
 
 
 @bug(law(ORDER, lambda s: s.filter(lambda item: item.number % 2 == 0)), flaw=3, size=3)
@@ -159,7 +158,7 @@ def all_arrive(history: History[int]) -> None:
 
 @bug(schedule(COMPLETENESS, split_alone, all_arrive), flaw=4, size=0)
 def a_split_that_waits_for_a_branch_that_has_left(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(joints.Split, "leave", lambda self, branch: None)
+    patch.setattr(joints.SplitCell, "leave", lambda self, branch: None)
 
 
 @bug(law(COMPLETENESS, lambda s: s.split(2)), flaw=4, size=1)
@@ -421,25 +420,25 @@ def an_input_that_starves_the_others(patch: pytest.MonkeyPatch) -> None:
 
 @bug(law(COMPLETENESS, lambda s: s.split(3)), size=3)
 def a_branch_that_misses_what_it_did_not_ask_for(patch: pytest.MonkeyPatch) -> None:
-    ask = joints.Split.ask
+    ask = joints.SplitCell.ask
 
-    def forgetful(self: joints.Split, branch: int) -> Answer:
+    def forgetful(self: joints.SplitCell, branch: int) -> Answer:
         answer = ask(self, branch)
         if type(answer) is tuple and len(self.queues) > 2:
             self.queues[-1].clear()
         return answer
 
-    patch.setattr(joints.Split, "ask", forgetful)
+    patch.setattr(joints.SplitCell, "ask", forgetful)
 
 
 @bug(law(CONSERVATION, lambda s: s.shuffle(2)), size=4)
 def a_shuffle_with_replacement(patch: pytest.MonkeyPatch) -> None:
-    def draw(self: unary.Shuffle) -> Ready:
+    def draw(self: unary.ShuffleCell) -> Ready:
         chosen = self.held[self.random.randrange(len(self.held))]
         self.held.pop()
         return chosen
 
-    patch.setattr(unary.Shuffle, "draw", draw)
+    patch.setattr(unary.ShuffleCell, "draw", draw)
 
 
 def shuffled() -> Iter[int]:

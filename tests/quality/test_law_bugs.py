@@ -18,10 +18,9 @@ from hypothesis import Phase, settings
 
 from tests.laws import test_gather, test_merge_and_split, test_refs, test_resize, test_runs, test_transforms
 from tests.quality import test_flow_bugs
-from tflow.combinators import create, graph, nodes
+from tflow.combinators import create, nodes
 from tflow.runtime import base, chain, driver, feed, gather, host, joints, messages, shards, sim, unary
 from tflow.runtime.answers import DONE, SKIP, WAITING, Answer, Blocked, Ready
-from tflow.runtime.cell import CELLS
 from tflow.types import NOWHERE, Provenance
 
 Patch = Callable[[pytest.MonkeyPatch], None]
@@ -39,7 +38,7 @@ def breaks(law: Callable[..., None]) -> Callable[[Patch], Patch]:
 
 
 def swap(patch: pytest.MonkeyPatch, kind: type[nodes.Node], cell: Any) -> None:  # Any: a cell class of any signature
-    patch.setitem(CELLS, kind, cell)
+    patch.setattr(kind, "cell", cell)
 
 
 def line(patch: pytest.MonkeyPatch, kind: str, text: str) -> None:
@@ -60,7 +59,7 @@ def a_marker_that_leaks_into_the_stream(patch: pytest.MonkeyPatch) -> None:
 
 @breaks(test_transforms.test_batch_then_flatten_is_the_identity)
 def a_short_last_batch_that_is_dropped(patch: pytest.MonkeyPatch) -> None:
-    class Wrong(unary.Batch):
+    class Wrong(unary.BatchCell):
         def answers(self) -> Iterator[Answer]:
             for answer in self.ups[0].stream:
                 if type(answer) is tuple:
@@ -74,24 +73,24 @@ def a_short_last_batch_that_is_dropped(patch: pytest.MonkeyPatch) -> None:
 
 @breaks(test_transforms.test_par_batch_then_par_flatten_is_the_identity)
 def a_batch_that_turns_its_items_round(patch: pytest.MonkeyPatch) -> None:
-    release = unary.Batch.release
+    release = unary.BatchCell.release
 
-    def backwards(self: unary.Batch) -> Ready:
+    def backwards(self: unary.BatchCell) -> Ready:
         self.held.reverse()
         return release(self)
 
-    patch.setattr(unary.Batch, "release", backwards)
+    patch.setattr(unary.BatchCell, "release", backwards)
 
 
 @breaks(test_transforms.test_flat_map_is_map_then_flatten)
 def a_flatten_that_shows_only_the_first_member(patch: pytest.MonkeyPatch) -> None:
-    opened = unary.Flatten.open
-    patch.setattr(unary.Flatten, "open", lambda self, value: list(opened(self, value))[:1])
+    opened = unary.FlattenCell.open
+    patch.setattr(unary.FlattenCell, "open", lambda self, value: list(opened(self, value))[:1])
 
 
 @breaks(test_transforms.test_take_is_islice)
 def a_take_that_counts_one_too_many(patch: pytest.MonkeyPatch) -> None:
-    class Wrong(unary.Take):
+    class Wrong(unary.TakeCell):
         def answers(self) -> Iterator[Answer]:
             for answer in self.ups[0].stream:
                 if self.shown > self.node.count:
@@ -115,7 +114,7 @@ def a_state_that_is_never_kept(patch: pytest.MonkeyPatch) -> None:
 
 @breaks(test_transforms.test_zip_is_the_builtin)
 def a_zip_that_repeats_the_left_side(patch: pytest.MonkeyPatch) -> None:
-    class Wrong(joints.Zip):
+    class Wrong(joints.ZipCell):
         def fill(self) -> Answer:
             before = self.slots[0]
             answer = super().fill()
@@ -138,7 +137,7 @@ def one_seed_for_all_shards(patch: pytest.MonkeyPatch) -> None:
 
 @breaks(test_transforms.test_drain_consumes_all_and_shows_nothing)
 def a_drain_that_shows_what_it_should_hide(patch: pytest.MonkeyPatch) -> None:
-    class Wrong(unary.Drain):
+    class Wrong(unary.DrainCell):
         def answers(self) -> Iterator[Answer]:
             yield from self.ups[0].stream
 
@@ -152,7 +151,7 @@ def a_tap_that_changes_the_item(patch: pytest.MonkeyPatch) -> None:
 
 @breaks(test_transforms.test_every_items_shows_each_nth)
 def a_gate_that_opens_one_late(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(joints.Every, "measure", lambda self: self.seen - 0.5 if self.seen > 1 else 0)
+    patch.setattr(joints.EveryCell, "measure", lambda self: self.seen - 0.5 if self.seen > 1 else 0)
 
 
 @breaks(test_transforms.test_the_fused_plan_yields_what_the_plain_plan_yields)
@@ -165,8 +164,7 @@ def a_fusion_that_forgets_the_first_operator(patch: pytest.MonkeyPatch) -> None:
 
 @breaks(test_transforms.test_par_operators_do_per_shard_what_the_others_do)
 def shards_that_run_the_program_of_shard_zero(patch: pytest.MonkeyPatch) -> None:
-    places = graph.places
-    patch.setattr(graph, "places", lambda node, size: places(node, size)[:1] * len(places(node, size)))
+    patch.setattr(nodes.ParSource, "places", lambda self, inputs, size: [(self, 0)] * size(self.of))
 
 
 @breaks(test_gather.test_gather_sync_is_a_zip_of_the_shards)
@@ -250,16 +248,14 @@ def a_remainder_that_is_never_flushed(patch: pytest.MonkeyPatch) -> None:
 
 @breaks(test_gather.test_par_union_puts_shards_side_by_side)
 def a_union_that_mixes_up_its_inputs(patch: pytest.MonkeyPatch) -> None:
-    places = graph.places
-    turned = nodes.ParUnionOf
-    patch.setattr(graph, "places", lambda node, size: places(node, size)[:: -1 if isinstance(node, turned) else 1])
+    places = nodes.ParUnionOf.places
+    patch.setattr(nodes.ParUnionOf, "places", lambda self, inputs, size: places(self, inputs, size)[::-1])
 
 
 @breaks(test_gather.test_select_shards_calls_no_other_actor)
 def a_selection_in_the_wrong_order(patch: pytest.MonkeyPatch) -> None:
-    places = graph.places
-    turned = nodes.SelectShards
-    patch.setattr(graph, "places", lambda node, size: places(node, size)[:: -1 if isinstance(node, turned) else 1])
+    places = nodes.SelectShards.places
+    patch.setattr(nodes.SelectShards, "places", lambda self, inputs, size: places(self, inputs, size)[::-1])
 
 
 @breaks(test_gather.test_par_from_range_is_range_in_blocks)
@@ -269,7 +265,7 @@ def a_last_block_that_takes_the_whole_remainder(patch: pytest.MonkeyPatch) -> No
 
 @breaks(test_gather.test_par_zip_pairs_items_of_one_shard)
 def a_pair_of_one_item_with_itself(patch: pytest.MonkeyPatch) -> None:
-    class Wrong(joints.Zip):
+    class Wrong(joints.ZipCell):
         def fill(self) -> Answer:
             answer = super().fill()
             self.slots[1] = self.slots[0]
@@ -357,24 +353,24 @@ breaks(test_merge_and_split.test_every_branch_sees_every_item_once_in_order)(
 
 @breaks(test_merge_and_split.test_branches_that_stop_early_or_batch_lose_nothing_for_the_others)
 def a_branch_that_closes_the_stream_for_all(patch: pytest.MonkeyPatch) -> None:
-    def leave(self: joints.Split, branch: int) -> None:
+    def leave(self: joints.SplitCell, branch: int) -> None:
         self.over = True
         self.close()
 
-    patch.setattr(joints.Split, "leave", leave)
+    patch.setattr(joints.SplitCell, "leave", leave)
 
 
 @breaks(test_merge_and_split.test_a_lock_step_split_never_pulls_ahead)
 def a_split_without_bound(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(joints.Split, "obstacle", lambda self, branch: "")
+    patch.setattr(joints.SplitCell, "obstacle", lambda self, branch: "")
 
 
 @breaks(test_merge_and_split.test_splitting_a_parallel_stream_gathers_synchronously)
 def a_parallel_split_that_shares_out_the_items(patch: pytest.MonkeyPatch) -> None:
-    def ask(self: joints.Split, branch: int) -> Answer:
+    def ask(self: joints.SplitCell, branch: int) -> Answer:
         return self.ups[0].poll()
 
-    patch.setattr(joints.Split, "ask", ask)
+    patch.setattr(joints.SplitCell, "ask", ask)
 
 
 @breaks(test_merge_and_split.test_synchronous_plans_are_functions_of_the_plan_alone)
@@ -477,14 +473,14 @@ def a_failure_that_ends_healthy_shards(patch: pytest.MonkeyPatch) -> None:
 
 @breaks(test_runs.test_events_arrive_once_in_order_within_the_mailbox)
 def events_without_bound(patch: pytest.MonkeyPatch) -> None:
-    def sent(self: messages.Live) -> bool:
+    def sent(self: messages.LiveCell) -> bool:
         while self.live.outbox:
             shard, method, value = self.live.outbox.popleft()
             self.site.events[shard] = self.site.events.get(shard, 0) + 1
             self.site.issue(shard, "tell", (method, value), self)
         return True
 
-    patch.setattr(messages.Live, "sent", sent)
+    patch.setattr(messages.LiveCell, "sent", sent)
 
 
 @breaks(test_runs.test_state_is_merged_and_rides_with_the_next_call)

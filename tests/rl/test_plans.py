@@ -562,7 +562,7 @@ def test_a_replay_actor_that_dies_comes_back_empty_and_is_left_alone_until_it_is
         for _ in range(20):
             trained_before += isinstance(next(run), TrainStats)
         assert trained_before > 0
-        session.kill(session.pools[id(replay)].shards[0].handle)
+        session.kill(session.pools[replay].shards[0].handle)
         rows_since = None
         for _ in range(60):
             item = next(run)

@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count
 from threading import Lock
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import pytest
+from typing_extensions import TypeIs
 
-from tests.laws.world import Learn, Sample, Sampler, samplers, sampling
+from tests.laws.world import RUNTIMES, Learn, Sample, Sampler, samplers, sampling
 from tflow import (
     Actors,
     Frozen,
@@ -465,3 +466,59 @@ class Locked(Stateless[int, int]):
 def test_an_operator_that_cannot_be_copied_is_refused_with_a_sentence() -> None:
     with pytest.raises(PlanError, match=r"Locked cannot be copied for a run.*Keep locks.*out of operators"):
         list(from_range(1).for_each(Locked(Lock())).run())
+
+
+@pytest.mark.parametrize("runtime", ["local", "sim", pytest.param("ray", marks=pytest.mark.ray)])
+def test_long_chains_inside_actors_are_no_trouble(runtime: str) -> None:
+    stream = par_from_range(3, shards=2)
+    for _ in range(1_500):
+        stream = stream.par_map(add_one)
+    joined = ParUnion(stream, par_from_range(1, shards=1).par_map(add_one)).select_shards(2, 0)
+    with RUNTIMES[runtime]() as session:
+        assert sorted(joined.gather_sync().run(runtime=session)) == [1, 1500, 1501]
+
+
+def add_one(value: int) -> int:
+    return value + 1
+
+
+def is_text(value: object) -> TypeGuard[str]:
+    return isinstance(value, str)
+
+
+def is_number(value: int | str) -> TypeIs[int]:
+    return isinstance(value, int)
+
+
+class Shout(Stateless[str, str]):
+    def apply(self, item: str, /) -> str:
+        return item.upper()
+
+
+class Halve(Stateless[int, float]):
+    def apply(self, item: int, /) -> float:
+        return item / 2
+
+
+def test_a_filter_narrows_what_follows() -> None:
+    both: list[int | str] = [1, "a", 2]
+    assert list(from_items(both).filter(is_text).for_each(Shout()).run()) == ["A"]
+    assert list(from_items(both).filter(is_number).for_each(Halve()).run()) == [0.5, 1]
+    assert list(par_from_items(both).par_filter(is_text).par_for_each(Shout()).gather_sync().run()) == ["A"]
+    with pytest.raises(PlanError, match=r'"Halve" consumes int, but "filter\(is_text\)" before it yields str'):
+        from_items(both).filter(is_text).for_each(Halve()).validate()  # type: ignore[arg-type]  # wrong on purpose
+
+
+def test_functions_may_refer_to_other_plans_and_runs() -> None:
+    def adding(other: Iter[int]) -> Iter[int]:
+        return from_range(3).map(lambda x: x + next(iter(other.run())))
+
+    plan = adding(from_items([7]))
+    assert str(plan).startswith("Iter of ?, fingerprint ")
+    assert plan.fingerprint == adding(from_items([7])).fingerprint != adding(from_items([8])).fingerprint
+    assert list(plan.run()) == [7, 8, 9]
+    with from_items([4, 5]).run() as run:
+        following = from_range(2).map(lambda x: x + next(run))
+        assert following.fingerprint
+        assert "from_range(2)" in str(following)
+        assert list(following.run()) == [4, 6]

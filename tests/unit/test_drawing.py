@@ -101,14 +101,14 @@ def test_print_shows_where_streams_part_and_meet() -> None:
         str(stream)
         == f"""\
 Union of int, fingerprint {stream.fingerprint}
-   operator                   where    yields     bounds
-0  from_range(3)              driver   int
-1  split(2)                   driver   int        lock step
-2  branch 0                   driver   int
-3  branch 1 <- 1              driver   int
-4  batch(2)                   driver   list[int]
-5  hand_off(learner, Length)  learner  int        mailbox=3, on_full=block
-6  Union() <- 2, 5            driver   int        mode=round_robin, weights=2:1
+   operator                   where   yields     bounds
+0  from_range(3)              driver  int
+1  split(2)                   driver  int        lock step
+2  branch 0                   driver  int
+3  branch 1 <- 1              driver  int
+4  batch(2)                   driver  list[int]
+5  hand_off(learner, Length)  actor   int        mailbox=3, on_full=block
+6  Union() <- 2, 5            driver  int        mode=round_robin, weights=2:1
 not deterministic: 5 hand_off(learner, Length) how far the actor has come depends on timing"""
     )
 
@@ -126,7 +126,7 @@ def test_deterministic_says_whether_one_sequence_is_all_there_is() -> None:
 
 def element(stream: Iter[object]) -> str:
     order = graph.walk(stream.node)
-    return hints.show(hints.elements(order)[order[-1]])
+    return hints.show(graph.elements(order)[order[-1]])
 
 
 def labels(item: int) -> list[str]:

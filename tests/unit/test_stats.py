@@ -217,4 +217,4 @@ def test_call_and_hand_off_are_counted_like_operators() -> None:
     run = from_range(5).hand_off(ledger_actor(), Total(), mailbox=2).run()
     list(run)
     (stats,) = [s for s in run.stats().operators if s.operator.startswith("hand_off")]
-    assert (stats.seen, stats.shown, stats.where) == (5, 5, "learner")
+    assert (stats.seen, stats.shown, stats.where) == (5, 5, "actor")

@@ -91,9 +91,6 @@ class Actors(Generic[W_co]):
         """The class of the actors, when it can be known without making one."""
         if inspect.isclass(self.make):
             return self.make
-        makes = getattr(self.make, "makes", None)
-        if makes is not None:  # it knows, and its annotation is of no use at run time
-            return typing.cast("type", makes())
         try:
             made = inspect.get_annotations(self.make, eval_str=True).get("return")
         except Exception:  # an annotation can be any expression, and is evaluated here

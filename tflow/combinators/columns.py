@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Generic, Literal, get_args, get_origin
 
 from typing_extensions import TypeVar
 
 from tflow.combinators import check, hints, nodes
 from tflow.errors import PlanError
-from tflow.types import Async, OnActor, R, Stateless
+from tflow.types import Async, OnActor, R, Signature, Stateless
 
 if TYPE_CHECKING:
     from tflow.combinators.par import ParIter
@@ -59,16 +59,10 @@ class Widen(Stateless["Batch[str]", "Batch[str]"]):
 
     columns: AddColumns[str, str, object]
 
-    @property
-    def shown_as(self) -> str:
-        return type(self.columns).__name__
+    def signature(self, usual: Signature, /) -> Signature:
+        return replace(usual, label=type(self.columns).__name__, reads=self.columns.reads, produces=self.widened(usual.given))
 
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """For plans that no type checker has seen: the columns that a batch must have."""
-        return self.columns.reads
-
-    def yields(self, given: object) -> object:
+    def widened(self, given: object) -> object:
         """What batches of a type become."""
         have = hints.columns_of(given)
         if have is None:

@@ -6,7 +6,7 @@ A name that starts with ``par_`` makes a parallel stream; the others make a driv
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import cycle, pairwise
 from typing import Generic, cast
 
@@ -149,8 +149,6 @@ class Dealt(Generic[U]):
     """Makes the actor of each shard."""
 
     parts: tuple[Part[U], ...]
-    element: object = field(compare=False)
-    """The run-time hint of what the parts hold."""
 
     def __call__(self, shard: Shard) -> Part[U]:
         return self.parts[shard.index]
@@ -160,5 +158,5 @@ def _over_parts(
     name: str, parts: tuple[Iterable[U] | Callable[[], Iterable[U]], ...], repeat: bool, element: object
 ) -> ParIter[U]:
     check.yes_or_no(name, "repeat", repeat)
-    deal = Dealt(tuple(Part(values, repeat) for values in parts), element)
-    return ParIter(nodes.FromActors(Actors(deal, len(parts), name), Part.read, opens=True))
+    deal = Dealt(tuple(Part(values, repeat) for values in parts))
+    return ParIter(nodes.FromActors(Actors(deal, len(parts), name), Part.read, opens=True, holds=element))

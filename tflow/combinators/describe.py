@@ -6,23 +6,16 @@ from tflow.combinators import graph, hints, nodes
 from tflow.combinators.fingerprint import fingerprint
 
 
-def placement(node: nodes.Node) -> str:
-    """Where a node runs: ``driver``, ``actor``, or ``learner`` for one that works in an actor it hands items to."""
-    if node.parallel:
-        return "actor"
-    return "learner" if isinstance(node, nodes.CallActor) else "driver"
-
-
 def describe(sink: nodes.Node, kind: str) -> str:
     """A table: position, operator, placement, element type, bounds; then whether the plan is deterministic."""
     order = graph.walk(sink)
     position = {node: index for index, node in enumerate(order)}
-    carried = hints.elements(order)
+    carried = graph.elements(order)
     rows = [("", "operator", "where", "yields", "bounds")]
     for index, node in enumerate(order):
         before = [position[up] for up in node.inputs]
         inputs = "" if before in ([], [index - 1]) else f" <- {', '.join(map(str, before))}"
-        rows.append((str(index), node.label + inputs, placement(node), hints.show(carried[node]), node.bounds))
+        rows.append((str(index), node.label + inputs, node.where, hints.show(carried[node]), node.bounds))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     return "\n".join([f"{kind} of {hints.show(carried[sink])}, fingerprint {fingerprint(sink)}", *lines, determinism(order)])

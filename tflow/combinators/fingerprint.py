@@ -41,7 +41,8 @@ class _Writer:
     def parts(self, value: object) -> Iterator[str]:
         match value:
             case nodes.Node():
-                yield f"node {self.positions[value]}"
+                known = self.positions.get(value)  # another plan that a function refers to stands for itself
+                yield f"node {known}" if known is not None else f"plan {fingerprint(value)}"
             case None | bool() | int() | float() | complex() | str() | bytes() | range():
                 yield f"{type(value).__name__} {value!r}"
             case type():

@@ -1,18 +1,17 @@
-"""Questions about a whole plan: its nodes in order, and the shards of its parallel parts."""
+"""Questions about a whole plan: its nodes in order, what its edges carry, and the shards of its parallel parts.
+
+Plans may be thousands of operators long, so nothing here recurses.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import fields, replace
-from typing import Any
+from collections.abc import Callable, Iterable
 
-from tflow.combinators import nodes
+from tflow.combinators import hints, nodes
 from tflow.combinators.actors import Actors
 
 ShardOf = tuple[Actors[object], int]
 """Which actor of which description."""
-Size = Callable[[Actors[object]], int]
-"""How many actors of a description there are."""
 
 
 def walk(sink: nodes.Node) -> list[nodes.Node]:
@@ -31,22 +30,28 @@ def walk(sink: nodes.Node) -> list[nodes.Node]:
     return list(order)
 
 
+def elements(order: Iterable[nodes.Node]) -> dict[nodes.Node, hints.Hint]:
+    """The element type of every edge of a plan, given ``walk`` of it."""
+    found: dict[nodes.Node, hints.Hint] = {}
+    for node in order:
+        found[node] = node.element(tuple(found[up] for up in node.inputs))
+    return found
+
+
 def rewritten(sink: nodes.Node, change: Callable[[nodes.Node], nodes.Node]) -> nodes.Node:
     """The same plan with every node replaced by ``change(node)``, which is given nodes with their new inputs, each once."""
     new: dict[nodes.Node, nodes.Node] = {}
     for node in walk(sink):
-        inputs = {each.name: _replaced(getattr(node, each.name), new) for each in fields(node)}
-        moved = {name: value for name, value in inputs.items() if value is not getattr(node, name)}
-        new[node] = change(replace(node, **moved) if moved else node)
+        new[node] = change(node.with_inputs(new))
     return new[sink]
 
 
-def _replaced(value: object, new: dict[nodes.Node, nodes.Node]) -> Any:  # Any: the field of a node, whatever it holds
-    if isinstance(value, nodes.Node):
-        return new[value]
-    if isinstance(value, tuple) and any(isinstance(item, nodes.Node) and new[item] is not item for item in value):
-        return tuple(new[item] for item in value)
-    return value
+def actors_in(sink: nodes.Node) -> list[Actors[object]]:
+    """All actors that a plan names: those of its parallel streams, those it calls, those in the fields of its operators."""
+    return [actors for node in walk(sink) for actors in node.actors]
+
+
+# --------------------------------------------------------------------------- shards
 
 
 def shards(node: nodes.Node) -> tuple[ShardOf, ...]:
@@ -59,33 +64,40 @@ def described(actors: Actors[object]) -> int:
     return actors.num
 
 
-def places(node: nodes.Node, size: Size) -> list[tuple[nodes.ParSource, int]]:
+def places(node: nodes.Node, size: nodes.Size) -> list[nodes.Place]:
     """Where each shard of a parallel node begins, and which of the actors there it is; there are ``size(actors)`` of them."""
-    match node:
-        case nodes.ParSource(of=of):
-            return [(node, index) for index in range(size(of))]
-        case nodes.ParUnionOf(streams=streams):
-            return [place for stream in streams for place in places(stream, size)]
-        case nodes.SelectShards(up=up, chosen=chosen):
-            every = places(up, size)
-            return [every[index] for index in chosen if index < len(every)]
-        case _:
-            return places(node.inputs[0], size)
+    return all_places(node, size)[node]
+
+
+def all_places(sink: nodes.Node, size: nodes.Size) -> dict[nodes.Node, list[nodes.Place]]:
+    """The same for every parallel node up to ``sink``."""
+    found: dict[nodes.Node, list[nodes.Place]] = {}
+    for node in walk(sink):
+        if node.parallel:
+            found[node] = node.places([found[up] for up in node.inputs if up.parallel], size)
+    return found
 
 
 def is_fed(node: nodes.Node) -> bool:
     """True if the shards of a parallel node are fed by the driver."""
-    return any(isinstance(source, nodes.Scatter) for source in par_sources(node))
+    return any(source.inputs for source in par_sources(node))
 
 
 def par_sources(node: nodes.Node) -> list[nodes.ParSource]:
     """Where the shards of a parallel node begin; none for a node on the driver."""
-    if isinstance(node, nodes.ParSource):
-        return [node]
-    return [source for up in node.inputs if node.parallel for source in par_sources(up)]
+    found: dict[nodes.ParSource, None] = {}
+    stack = [node]
+    while stack:
+        each = stack.pop()
+        if isinstance(each, nodes.ParSource):
+            found[each] = None
+        elif each.parallel:
+            stack.extend(reversed(each.inputs))
+    return list(found)
 
 
 def made_asynchronous(node: nodes.Node) -> nodes.Node:
     """The first node that made a stream asynchronous: all before it is synchronous."""
-    late = [up for up in node.inputs if not up.sync]
-    return made_asynchronous(late[0]) if late else node
+    while late := [up for up in node.inputs if not up.sync]:
+        node = late[0]
+    return node

@@ -15,22 +15,16 @@ from collections.abc import Iterable, Mapping
 from types import UnionType
 from typing import TypeVar, get_args, get_origin, get_type_hints
 
+import typing_extensions
+
 from tflow import sentences
-from tflow.combinators import nodes
-from tflow.types import AnyOp, Op
+from tflow.types import UNKNOWN as UNKNOWN
+from tflow.types import Columnar, Keyed
 
 Hint = object
-
-
-class _Unknown:
-    def __repr__(self) -> str:
-        return "?"
-
-
-UNKNOWN = _Unknown()
 UNIONS = (typing.Union, UnionType)
 CONTAINERS = {list, set, frozenset, collections.deque, abc.Iterable, abc.Iterator, abc.Generator, abc.Sequence, abc.Collection}
-Signature = tuple[Hint, Hint, Hint]
+GUARDS = (typing.TypeGuard, typing_extensions.TypeGuard, typing_extensions.TypeIs)
 
 
 def show(hint: Hint) -> str:
@@ -50,7 +44,7 @@ def show(hint: Hint) -> str:
         return hint
     args = get_args(hint)
     origin = get_origin(hint)
-    if getattr(origin, "has_policies", False):
+    if is_kind(origin, Keyed):
         return _name(origin)
     if origin in UNIONS:
         return " | ".join(show(arg) for arg in args)
@@ -61,6 +55,11 @@ def show(hint: Hint) -> str:
     return _name(hint)
 
 
+def is_kind(hint: Hint, kind: type) -> bool:
+    """True for a class that derives from ``kind``."""
+    return inspect.isclass(hint) and issubclass(hint, kind)
+
+
 def _name(hint: Hint) -> str:
     return str(getattr(hint, "__name__", hint)).rsplit(".", 1)[-1]
 
@@ -68,25 +67,12 @@ def _name(hint: Hint) -> str:
 def columns_of(hint: Hint) -> tuple[str, ...] | None:
     """The columns of a batch, if they are known."""
     args = get_args(hint)
-    if not args or not getattr(get_origin(hint), "has_columns", False):
+    if not args or not is_kind(get_origin(hint), Columnar):
         return None
     parts = get_args(args[0]) if get_origin(args[0]) in UNIONS else args[:1]
     if not parts or any(get_origin(part) is not typing.Literal for part in parts):
         return None
     return tuple(name for part in parts for name in get_args(part))
-
-
-def missing_columns(wanted: Hint, given: Hint, op: AnyOp) -> list[str]:
-    """The columns that are wanted and not given, where both are known."""
-    have, reads = columns_of(given), getattr(op, "reads", None) or columns_of(wanted) or ()
-    return [] if have is None else [name for name in reads if name not in have]
-
-
-def operator_signature(op: AnyOp) -> Signature:
-    """What an operator consumes, produces and requires, read from the class it derives from."""
-    given = getattr(op, "__orig_class__", None)
-    known: dict[object, Hint] = dict(zip(getattr(type(op), "__parameters__", ()), get_args(given), strict=False))
-    return typing.cast("Signature", tuple(substitute(arg, known) for arg in base_arguments(type(op), Op)))
 
 
 def base_arguments(cls: type, base: type) -> tuple[Hint, ...]:
@@ -183,7 +169,7 @@ def member(hint: Hint) -> Hint:
     """The element of an iterable type; only of those whose first argument is sure to be just that."""
     args = get_args(hint)
     if get_origin(hint) is tuple and args:
-        return _common(arg for arg in args if arg is not Ellipsis)
+        return common(arg for arg in args if arg is not Ellipsis)
     return args[0] if args and get_origin(hint) in CONTAINERS else UNKNOWN
 
 
@@ -199,57 +185,15 @@ def of_values(values: object) -> Hint:
     return generic(typing.Union, *kinds) if len(kinds) > 1 else next(iter(kinds))
 
 
-def element(node: nodes.Node, inputs: tuple[Hint, ...]) -> Hint:
-    """What leaves ``node`` when ``inputs`` enter it."""
-    match node:
-        case nodes.FromItems(items=items):
-            return member(result_of(items)) if callable(items) else of_values(items)
-        case nodes.FromActors(pull=pull, of=of, opens=opens):
-            return getattr(of.make, "element", UNKNOWN) if opens else result_of(pull)
-        case nodes.Map(fn=fn):
-            return result_of(fn, inputs[0])
-        case nodes.Scan(fn=fn):
-            return result_of(fn)
-        case nodes.FlatMap(fn=fn):
-            return member(result_of(fn))
-        case nodes.ForEach(op=op) | nodes.CallActor(op=op):
-            return _operator_result(op, inputs[0])
-        case nodes.Batch() | nodes.GatherSync(rounds=True):
-            return generic(list, inputs[0])
-        case nodes.Flatten():
-            return member(inputs[0])
-        case nodes.Zip():
-            return generic(tuple, *inputs)
-        case nodes.Drain():
-            return typing.Never
-        case nodes.UnionOf() | nodes.ParUnionOf():
-            return _common(inputs)
-        case _:
-            return inputs[0] if inputs else UNKNOWN
+def narrowed(fn: object, given: Hint) -> Hint:
+    """What remains of ``given`` behind a predicate: a ``TypeGuard`` or ``TypeIs`` says so."""
+    found = result_of(fn, given)
+    return get_args(found)[0] if get_origin(found) in GUARDS else given
 
 
-def _operator_result(op: AnyOp, given: Hint) -> Hint:
-    yields = getattr(op, "yields", None)
-    if yields is not None:
-        return yields(given)  # it knows better than its class
-    signature = operator_signature(op)
-    if len(signature) != 3:
-        return UNKNOWN
-    known: dict[object, Hint] = {}
-    solve(signature[0], given, known)
-    return substitute(signature[1], known)
-
-
-def _common(inputs: Iterable[Hint]) -> Hint:
+def common(inputs: Iterable[Hint]) -> Hint:
+    """The union of several types."""
     shown = list(dict.fromkeys(hint for hint in inputs if hint is not typing.Never))
     if not shown:
         return typing.Never
     return shown[0] if len(shown) == 1 else generic(typing.Union, *shown)
-
-
-def elements(order: list[nodes.Node]) -> dict[nodes.Node, Hint]:
-    """The element type of every edge of a plan, given ``graph.walk`` of it."""
-    found: dict[nodes.Node, Hint] = {}
-    for node in order:
-        found[node] = element(node, tuple(found[up] for up in node.inputs))
-    return found

@@ -6,8 +6,6 @@ from collections.abc import Callable
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
-from tflow.types import AnyOp, Op
-
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
@@ -24,11 +22,6 @@ def only_given(value: DataclassInstance) -> str:
     return f"{type(value).__name__}({', '.join(f'{name}={shown!r}' for name, shown in given.items())})"
 
 
-def label_of_operator(op: AnyOp) -> str:
-    """The class of an operator, unless it stands for something else."""
-    return str(getattr(op, "shown_as", type(op).__name__))
-
-
 class Shown(dict[str, str]):
     """The fields of a node as a drawing shows them, for ``str.format_map``."""
 
@@ -37,8 +30,6 @@ class Shown(dict[str, str]):
 
     def __missing__(self, name: str) -> str:
         value = getattr(self.node, name)
-        if isinstance(value, Op):
-            return label_of_operator(value)
         if isinstance(value, float):
             return f"{value:g}"
         if isinstance(value, tuple):

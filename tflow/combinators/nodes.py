@@ -1,25 +1,37 @@
-"""The nodes of a plan: frozen descriptions, compared by identity, with no behaviour beyond describing themselves.
+"""The nodes of a plan: frozen descriptions, compared by identity.
 
-``Iter`` and ``ParIter`` are typed shells around these; ``tflow.runtime`` gives each a cell that can be polled. The same
-node stands on both sides of a gather: a ``Batch`` over a parallel input runs inside the actors.
+What the rest of the system must know of a node stands on its class, once: how it is shown, what it yields, whether it looks into
+items, what it ships to actors, which actors it names, how its shards are arranged. ``Iter`` and ``ParIter`` are typed shells
+around nodes; ``tflow.runtime`` gives each a cell that can be polled. The same node stands on both sides of a gather: a ``Batch``
+over a parallel input runs inside the actors.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+import typing
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
+from tflow.combinators import hints
 from tflow.combinators.actors import Actor, Actors, Resident
+from tflow.combinators.hints import Hint
 from tflow.combinators.labels import Shown, label_of
+from tflow.combinators.methods import portable
+from tflow.combinators.signatures import signature_of
+from tflow.errors import PlanError
 from tflow.live import Gate
-from tflow.types import AnyOp, TimeBudget
+from tflow.types import AnyOp, LiveOp, RefOp, Signature, Stateful, StatefulActorOp, StatefulLiveOp, TimeBudget
 
 Function = Callable[..., object]
 Mode = Literal["round_robin", "async"]
 OnFull = Literal["block", "drop_oldest"]
 OnDeath = Literal["restart", "skip", "raise"]
+StepKind = Literal["map", "filter", "tap", "scan", "step"]
+Refs = Literal["opens", "passes", "forwards", "takes"]
+Size = Callable[[Actors[object]], int]
+"""How many actors of a description there are."""
 FAULTS = ", on_death={on_death}, timeout_s={timeout_s}"
 
 
@@ -31,12 +43,15 @@ class Node:
     position: int = -1
     """Where the node stands in its plan; set only on the copies that travel to actors."""
     shown_as: str | None = None
-    """The label of the original, on such a copy."""
+    """A label that replaces the usual one: of a class of streams, or of the original on a copy for an actor."""
 
+    # How it is shown.
     shape: ClassVar[str]
     """The operator with its arguments, such as ``batch({size})``."""
     limits: ClassVar[str] = ""
     """What bounds it: calls in flight, buffers, sizes."""
+
+    # How it behaves in time.
     chance: ClassVar[str] = ""
     """Why it may decide differently in another run; empty if it cannot."""
     always_sync: ClassVar[bool | None] = None
@@ -44,10 +59,31 @@ class Node:
     holds_back: ClassVar[bool] = False
     """True if, inside an actor, items of an earlier call may wait in it for a later one: then they are not fresh."""
 
+    # How it treats items.
+    one_to_one: ClassVar[bool] = True
+    """False if what leaves it is not one item per item that entered."""
+    gathers: ClassVar[bool] = False
+    """True if its items come from actors to the driver."""
+    is_edge: ClassVar[bool] = True
+    """False for a split, whose branches are the edges."""
+    arranges: ClassVar[bool] = False
+    """True if it only says which shards there are: nothing of it runs."""
+
+    cell: ClassVar[Any] = None  # Any: a class of tflow.runtime, of which this layer knows nothing
+    """What runs it, for a node that is not one of tflow's own: ``cell(node, inputs, site)``."""
+
+    # ------------------------------------------------------------------- the graph
+
     @property
     def inputs(self) -> tuple[Node, ...]:
         """The nodes whose edges this one consumes."""
         return ()
+
+    def with_inputs(self, new: dict[Node, Node]) -> Node:
+        """The same node behind other inputs; itself if nothing changes."""
+        moved = {each.name: _replaced(getattr(self, each.name), new) for each in fields(self)}
+        changed = {name: value for name, value in moved.items() if value is not getattr(self, name)}
+        return replace(self, **changed) if changed else self
 
     @cached_property
     def parallel(self) -> bool:
@@ -65,6 +101,8 @@ class Node:
     def deterministic(self) -> bool:
         """True if no decision up to here depends on completion order or on the clock."""
         return not self.unpredictable and all(node.deterministic for node in self.inputs)
+
+    # ------------------------------------------------------------------- how it is shown
 
     @property
     def what(self) -> str:
@@ -89,6 +127,94 @@ class Node:
         """Why this node may decide differently in another run; empty if it cannot."""
         return self.chance
 
+    @property
+    def where(self) -> Literal["driver", "actor"]:
+        """Where its operator runs."""
+        return "actor" if self.parallel else "driver"
+
+    # ------------------------------------------------------------------- what it does to items
+
+    def element(self, inputs: tuple[Hint, ...]) -> Hint:
+        """The type of what leaves it when ``inputs`` enter it."""
+        return inputs[0] if inputs else hints.UNKNOWN
+
+    @property
+    def refs(self) -> Refs:
+        """What it does with items that stayed in an actor: it ``opens`` them, ``passes`` them on, ``forwards`` others that may
+        also be elsewhere, or ``takes`` them unopened, so that they had better stay where they are."""
+        return "opens"
+
+    @property
+    def one_item_per_call(self) -> bool:
+        """True for a gather, if each call brings one item."""
+        return True
+
+    @property
+    def step(self) -> StepKind | None:
+        """How the result of its function is used, if it works item by item and can be fused with its neighbours."""
+        return None
+
+    # ------------------------------------------------------------------- what it needs
+
+    @property
+    def operator(self) -> AnyOp | None:
+        """The operator that it applies; it is checked against the stream and the place where it runs."""
+        return None
+
+    @property
+    def host(self) -> Actor[object] | None:
+        """The actor that it runs its operator in, if it is one for all items."""
+        return None
+
+    @property
+    def gate(self) -> Resident[Gate] | None:
+        """What says when its actors may be asked."""
+        return None
+
+    @property
+    def sends_to(self) -> tuple[Actors[object], ...]:
+        """The actors and residents that its operator may send messages to."""
+        return ()
+
+    @property
+    def actors(self) -> tuple[Actors[object], ...]:
+        """All actors and residents that it names."""
+        return self.sends_to
+
+    @property
+    def ships(self) -> tuple[object, ...]:
+        """What is sent to actors with it."""
+        return ()
+
+    def check(self, given: tuple[Hint, ...], order: Sequence[Node]) -> None:
+        """Raise ``PlanError`` if it cannot work behind inputs that yield ``given``, in a plan of the nodes ``order``."""
+
+    # ------------------------------------------------------------------- shards
+
+    def places(self, inputs: list[list[Place]], size: Size) -> list[Place]:
+        """Where each of its shards begins, given where those of its parallel inputs do."""
+        return inputs[0]
+
+    def reads(self, shard: int, counts: Sequence[int]) -> list[tuple[Node, int]]:
+        """Which shard of which input one of its shards reads; the inputs have ``counts`` shards."""
+        return [(up, shard) for up in self.inputs]
+
+    def inside(self) -> Node | None:
+        """What stands for it inside an actor, where it begins a stream; None for what is the same there."""
+        return None
+
+
+Place = tuple["ParSource", int]
+"""Where a shard begins, and which of the actors there it is."""
+
+
+def _replaced(value: object, new: dict[Node, Node]) -> Any:  # Any: the field of a node, whatever it holds
+    if isinstance(value, Node):
+        return new[value]
+    if isinstance(value, tuple) and any(isinstance(item, Node) and new[item] is not item for item in value):
+        return tuple(new[item] for item in value)
+    return value
+
 
 # --------------------------------------------------------------------------- sources
 
@@ -110,6 +236,9 @@ class FromItems(Node):
     def bounds(self) -> str:
         return "repeat" if self.repeat else ""
 
+    def element(self, inputs: tuple[Hint, ...]) -> Hint:
+        return hints.member(hints.result_of(self.items)) if callable(self.items) else hints.of_values(self.items)
+
 
 @dataclass(frozen=True, eq=False)
 class ParSource(Node):
@@ -126,6 +255,21 @@ class ParSource(Node):
     def parallel(self) -> bool:
         return True
 
+    @property
+    def actors(self) -> tuple[Actors[object], ...]:
+        return (self.of,)
+
+    @property
+    def holds_actors(self) -> bool:
+        """True if an operator inside finds an actor of the user's there."""
+        return False
+
+    def places(self, inputs: list[list[Place]], size: Size) -> list[Place]:
+        return [(self, index) for index in range(size(self.of))]
+
+    def reads(self, shard: int, counts: Sequence[int]) -> list[tuple[Node, int]]:
+        return []
+
 
 @dataclass(frozen=True, eq=False)
 class FromActors(ParSource):
@@ -138,12 +282,32 @@ class FromActors(ParSource):
     """Says when the actors may be asked."""
     title: str = ""
     """What made the stream, if it has a name of its own."""
+    holds: Hint = hints.UNKNOWN
+    """The type of the items, if the stream opens its actors."""
 
     @property
     def what(self) -> str:
         if self.title:
             return f"{self.title}({self.of.name})"
         return f"{self.of.name}(...)" if self.opens else f"from_actors({self.of.name}, {label_of(self.pull)})"
+
+    def element(self, inputs: tuple[Hint, ...]) -> Hint:
+        return self.holds if self.opens else hints.result_of(self.pull)
+
+    @property
+    def actors(self) -> tuple[Actors[object], ...]:
+        return (self.of,) if self.gate is None else (self.of, self.gate)
+
+    @property
+    def holds_actors(self) -> bool:
+        return not self.opens
+
+    @property
+    def ships(self) -> tuple[object, ...]:
+        return self.of.make, self.pull
+
+    def inside(self) -> Node:
+        return Pulled(portable(self.pull), self.opens)
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,6 +326,29 @@ class Scatter(ParSource):
     def what(self) -> str:
         return f"repartition({self.of.num})"
 
+    @property
+    def refs(self) -> Refs:
+        return "takes"
+
+    def inside(self) -> Node:
+        return Fed()
+
+
+# --------------------------------------------------------------------------- sources inside an actor
+
+
+@dataclass(frozen=True, eq=False)
+class Pulled(Node):
+    """What ``FromActors`` is inside an actor."""
+
+    pull: Function
+    opens: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Fed(Node):
+    """Items that the driver sends along with the call."""
+
 
 # --------------------------------------------------------------------------- one input
 
@@ -178,41 +365,117 @@ class Unary(Node):
 
 
 @dataclass(frozen=True, eq=False)
-class Map(Unary):
+class Passing(Unary):
+    """A node that moves items on without looking into them."""
+
+    @property
+    def refs(self) -> Refs:
+        return "passes"
+
+
+@dataclass(frozen=True, eq=False)
+class Applying(Unary):
+    """A node that applies a function."""
+
     fn: Function
+
+    @property
+    def ships(self) -> tuple[object, ...]:
+        return (self.fn,) if self.parallel else ()
+
+
+@dataclass(frozen=True, eq=False)
+class Map(Applying):
     shape: ClassVar[str] = "map({fn})"
+    step: ClassVar[StepKind] = "map"
+
+    def element(self, inputs: tuple[Hint, ...]) -> Hint:
+        return hints.result_of(self.fn, inputs[0])
 
 
 @dataclass(frozen=True, eq=False)
-class Filter(Unary):
-    fn: Function
+class Filter(Applying):
     shape: ClassVar[str] = "filter({fn})"
+    step: ClassVar[StepKind] = "filter"
+    one_to_one: ClassVar[bool] = False
+
+    def element(self, inputs: tuple[Hint, ...]) -> Hint:
+        return hints.narrowed(self.fn, inputs[0])
 
 
 @dataclass(frozen=True, eq=False)
-class Tap(Unary):
-    fn: Function
+class Tap(Applying):
     shape: ClassVar[str] = "tap({fn})"
+    step: ClassVar[StepKind] = "tap"
 
 
 @dataclass(frozen=True, eq=False)
-class FlatMap(Unary):
-    fn: Function
+class FlatMap(Applying):
     shape: ClassVar[str] = "flat_map({fn})"
     holds_back: ClassVar[bool] = True
+    one_to_one: ClassVar[bool] = False
+
+    def element(self, inputs: tuple[Hint, ...]) -> Hint:
+        return hints.member(hints.result_of(self.fn))
 
 
 @dataclass(frozen=True, eq=False)
-class Scan(Unary):
-    fn: Function
+class Scan(Applying):
     initial: object
     shape: ClassVar[str] = "scan({fn})"
+    step: ClassVar[StepKind] = "scan"
+
+    def element(self, inputs: tuple[Hint, ...]) -> Hint:
+        return hints.result_of(self.fn)
 
 
 @dataclass(frozen=True, eq=False)
-class ForEach(Unary):
+class Operating(Unary):
+    """A node that applies an operator."""
+
     op: AnyOp
-    shape: ClassVar[str] = "for_each({op})"
+
+    @property
+    def operator(self) -> AnyOp:
+        return self.op
+
+    @cached_property
+    def signature(self) -> Signature:
+        """What the operator says of itself, whatever it is given."""
+        return signature_of(self.op, host=self.host)
+
+    @property
+    def applied(self) -> str:
+        """How the operator is shown."""
+        return self.signature.label
+
+    def element(self, inputs: tuple[Hint, ...]) -> Hint:
+        return signature_of(self.op, inputs[0], self.host).produces
+
+    @property
+    def sends_to(self) -> tuple[Actors[object], ...]:
+        return typing.cast("tuple[Actors[object], ...]", self.signature.sends_to)
+
+    @property
+    def ships(self) -> tuple[object, ...]:
+        return (self.op,) if self.where == "actor" else ()
+
+
+@dataclass(frozen=True, eq=False)
+class ForEach(Operating):
+    shape: ClassVar[str] = "for_each({applied})"
+
+    @property
+    def refs(self) -> Refs:
+        if isinstance(self.op, RefOp):
+            return "takes"
+        return "opens" if self.op.opens else "forwards"
+
+    @property
+    def step(self) -> StepKind | None:
+        if isinstance(self.op, (LiveOp, StatefulLiveOp)):
+            return None  # it talks to actors, so it is a cell of its own
+        return "step" if isinstance(self.op, (Stateful, StatefulActorOp)) else "map"
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,72 +485,108 @@ class Batch(Unary):
     """How much an item counts; one, if it is not given."""
     cut: Function | None = None
     """``cut(item, weight)``: an item in two, so that a group weighs no more than ``size``."""
+    shape: ClassVar[str] = "batch({size})"
+    one_to_one: ClassVar[bool] = False
 
     @cached_property
     def sync(self) -> bool:
         """What is cut off waits for the next group, and is older than it."""
         return self.up.sync and self.cut is None
 
-    shape: ClassVar[str] = "batch({size})"
+    @property
+    def refs(self) -> Refs:
+        return "passes" if self.weigh is None else "opens"
+
+    def element(self, inputs: tuple[Hint, ...]) -> Hint:
+        return hints.generic(list, inputs[0])
 
 
 @dataclass(frozen=True, eq=False)
 class Flatten(Unary):
     shape: ClassVar[str] = "flatten()"
     holds_back: ClassVar[bool] = True
+    one_to_one: ClassVar[bool] = False
+
+    def element(self, inputs: tuple[Hint, ...]) -> Hint:
+        return hints.member(inputs[0])
 
 
 @dataclass(frozen=True, eq=False)
-class Take(Unary):
+class Take(Passing):
     count: int
     shape: ClassVar[str] = "take({count})"
 
+    def check(self, given: tuple[Hint, ...], order: Sequence[Node]) -> None:
+        if given[0] is typing.Never:
+            raise PlanError(f"{self.label} would never end: everything before it is drained, so there is nothing to count.")
+
 
 @dataclass(frozen=True, eq=False)
-class Shuffle(Unary):
+class Shuffle(Passing):
     buffer: int
     seed: int
     shape: ClassVar[str] = "shuffle({buffer})"
     limits: ClassVar[str] = "buffer={buffer}, seed={seed}"
     always_sync: ClassVar[bool | None] = False
     holds_back: ClassVar[bool] = True
+    one_to_one: ClassVar[bool] = False
 
 
 @dataclass(frozen=True, eq=False)
-class MixIn(Unary):
+class MixIn(Passing):
     """Earlier items once more, between the new ones."""
 
     slots: int
     proportion: float
     seed: int
-    shape: ClassVar[str] = "MixInReplay()"
+    shape: ClassVar[str] = "mix_in()"
     limits: ClassVar[str] = "slots={slots}, proportion={proportion}, seed={seed}"
     always_sync: ClassVar[bool | None] = False
+    one_to_one: ClassVar[bool] = False
 
 
 @dataclass(frozen=True, eq=False)
-class Drain(Unary):
+class Drain(Passing):
     shape: ClassVar[str] = "drain()"
+    one_to_one: ClassVar[bool] = False
+
+    def element(self, inputs: tuple[Hint, ...]) -> Hint:
+        return typing.Never
 
 
 @dataclass(frozen=True, eq=False)
-class Every(Unary):
+class Every(Passing):
     unit: Literal["items", "steps", "seconds"]
     amount: float
     shape: ClassVar[str] = "every({unit}={amount})"
+    one_to_one: ClassVar[bool] = False
 
     @property
     def unpredictable(self) -> str:
         return "reads the clock" if self.unit == "seconds" else ""
 
+    def check(self, given: tuple[Hint, ...], order: Sequence[Node]) -> None:
+        if self.unit == "steps" and not any(isinstance(node, Gathering) for node in order):
+            raise PlanError(
+                f"{self.label} would never open: env steps are counted where items of actors arrive, and there are no items of "
+                "actors in this plan."
+            )
+
 
 @dataclass(frozen=True, eq=False)
 class SelectShards(Unary):
     chosen: tuple[int, ...]
+    arranges: ClassVar[bool] = True
 
     @property
     def what(self) -> str:
         return f"select_shards({', '.join(map(str, self.chosen))})"
+
+    def places(self, inputs: list[list[Place]], size: Size) -> list[Place]:
+        return [inputs[0][index] for index in self.chosen if index < len(inputs[0])]
+
+    def reads(self, shard: int, counts: Sequence[int]) -> list[tuple[Node, int]]:
+        return [(self.up, [index for index in self.chosen if index < counts[0]][shard])]
 
 
 # --------------------------------------------------------------------------- from actors to the driver
@@ -299,10 +598,15 @@ class Gathering(Unary):
 
     on_death: OnDeath = "restart"
     timeout_s: float | None = None
+    gathers: ClassVar[bool] = True
 
     @cached_property
     def parallel(self) -> bool:
         return False
+
+    @property
+    def refs(self) -> Refs:
+        return "takes"
 
 
 @dataclass(frozen=True, eq=False)
@@ -319,6 +623,9 @@ class GatherSync(Gathering):
     def what(self) -> str:
         return "gather_rounds()" if self.rounds else "gather_sync()"
 
+    def element(self, inputs: tuple[Hint, ...]) -> Hint:
+        return hints.generic(list, inputs[0]) if self.rounds else inputs[0]
+
 
 @dataclass(frozen=True, eq=False)
 class GatherAsync(Gathering):
@@ -330,26 +637,46 @@ class GatherAsync(Gathering):
     chance: ClassVar[str] = "order depends on which actor answers first"
     always_sync: ClassVar[bool | None] = False
 
+    @property
+    def one_item_per_call(self) -> bool:
+        return self.per_call == 1
 
-@dataclass(frozen=True, eq=False)
-class CallActor(Unary):
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CallActor(Operating):
     """Each item is a call to one actor; nothing else is pulled meanwhile."""
 
     actor: Actor[object]
-    op: AnyOp
     on_death: OnDeath = "raise"
     timeout_s: float | None = None
-    shape: ClassVar[str] = "call({actor}, {op})"
+    shape: ClassVar[str] = "call({actor}, {applied})"
     limits: ClassVar[str] = "one call in flight" + FAULTS
+    gathers: ClassVar[bool] = True
+
+    @property
+    def host(self) -> Actor[object]:
+        return self.actor
+
+    @property
+    def where(self) -> Literal["driver", "actor"]:
+        return "actor"
+
+    @property
+    def refs(self) -> Refs:
+        return "takes"
+
+    @property
+    def actors(self) -> tuple[Actors[object], ...]:
+        return (self.actor, *self.sends_to)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class HandOff(CallActor):
     """Items fill the mailbox of one actor; results come back in order."""
 
     mailbox: int = 2
     on_full: OnFull = "block"
-    shape: ClassVar[str] = "hand_off({actor}, {op})"
+    shape: ClassVar[str] = "hand_off({actor}, {applied})"
     limits: ClassVar[str] = "mailbox={mailbox}, on_full={on_full}" + FAULTS
     chance: ClassVar[str] = "how far the actor has come depends on timing"
     always_sync: ClassVar[bool | None] = False
@@ -363,6 +690,7 @@ class Zip(Node):
     left: Node
     right: Node
     shape: ClassVar[str] = "zip()"
+    one_to_one: ClassVar[bool] = False
 
     @property
     def inputs(self) -> tuple[Node, ...]:
@@ -373,18 +701,26 @@ class Zip(Node):
         """Inside an actor both sides are read in one call; on the driver one side waits for the other."""
         return self.parallel and self.left.sync and self.right.sync
 
+    def element(self, inputs: tuple[Hint, ...]) -> Hint:
+        return hints.generic(tuple, *inputs)
+
 
 @dataclass(frozen=True, eq=False)
-class Several(Node):
+class Merging(Node):
+    """A node with several inputs of one kind."""
+
     streams: tuple[Node, ...]
 
     @property
     def inputs(self) -> tuple[Node, ...]:
         return self.streams
 
+    def element(self, inputs: tuple[Hint, ...]) -> Hint:
+        return hints.common(inputs)
+
 
 @dataclass(frozen=True, eq=False)
-class UnionOf(Several):
+class UnionOf(Merging):
     weights: tuple[float, ...] | None
     mode: Mode
     shape: ClassVar[str] = "Union()"
@@ -395,19 +731,35 @@ class UnionOf(Several):
     def unpredictable(self) -> str:
         return "serves whoever is ready" if self.mode == "async" else ""
 
+    @property
+    def refs(self) -> Refs:
+        return "passes"
+
 
 @dataclass(frozen=True, eq=False)
-class ParUnionOf(Several):
+class ParUnionOf(Merging):
     shape: ClassVar[str] = "ParUnion()"
+    arranges: ClassVar[bool] = True
+
+    def places(self, inputs: list[list[Place]], size: Size) -> list[Place]:
+        return [place for each in inputs for place in each]
+
+    def reads(self, shard: int, counts: Sequence[int]) -> list[tuple[Node, int]]:
+        for stream, count in zip(self.streams, counts, strict=True):
+            if shard < count:
+                return [(stream, shard)]
+            shard -= count
+        raise IndexError(shard)
 
 
 @dataclass(frozen=True, eq=False)
-class Split(Unary):
+class Split(Passing):
     """Not an edge itself: its branches are."""
 
     branches: int
     max_lag: int | None
     shape: ClassVar[str] = "split({branches})"
+    is_edge: ClassVar[bool] = False
 
     @cached_property
     def sync(self) -> bool:
@@ -427,3 +779,7 @@ class Branch(Node):
     @property
     def inputs(self) -> tuple[Node, ...]:
         return (self.split,)
+
+    @property
+    def refs(self) -> Refs:
+        return "passes"

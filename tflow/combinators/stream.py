@@ -243,7 +243,7 @@ class Iter(Runnable[T], Splits["Iter[T, C]", "Iter[T, Async]"], Generic[T, C]):
         """
         check.instance("call", "actor", actor, Actor, "one actor, made by create_actor()")
         check.fault_policy("call", on_death, timeout_s)
-        return Iter(nodes.CallActor(self.node, actor, check.operator("call", op), on_death, timeout_s))
+        return Iter(nodes.CallActor(self.node, check.operator("call", op), actor=actor, on_death=on_death, timeout_s=timeout_s))
 
     @obeys(CONSERVATION, ORDER, BOUNDEDNESS)
     def hand_off(
@@ -266,7 +266,12 @@ class Iter(Runnable[T], Splits["Iter[T, C]", "Iter[T, Async]"], Generic[T, C]):
         check.whole("hand_off", "mailbox", mailbox, least=1)
         check.one_of("hand_off", "on_full", on_full, ("block", "drop_oldest"))
         check.fault_policy("hand_off", on_death, timeout_s)
-        return Iter(nodes.HandOff(self.node, actor, check.operator("hand_off", op), on_death, timeout_s, mailbox, on_full))
+        operator = check.operator("hand_off", op)
+        return Iter(
+            nodes.HandOff(
+                self.node, operator, actor=actor, on_death=on_death, timeout_s=timeout_s, mailbox=mailbox, on_full=on_full
+            )
+        )
 
     @obeys(LIKENESS)
     def named(self, name: str) -> Iter[T, C]:

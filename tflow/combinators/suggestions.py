@@ -11,19 +11,19 @@ from typing import TypeVar, get_args, get_origin
 from tflow import sentences
 from tflow.combinators import hints, nodes
 from tflow.combinators.columns import AddColumns
-from tflow.types import Op
+from tflow.types import AnyOp, Columnar, Keyed, Op
 
 
-def bridge(node: nodes.ForEach | nodes.CallActor, wanted: hints.Hint, given: hints.Hint) -> str:
+def bridge(node: nodes.Node, op: AnyOp, wanted: hints.Hint, given: hints.Hint) -> str:
     """What turns what is given into what is wanted."""
     if get_origin(given) is list and hints.accepts(wanted, get_args(given)[0]):
         flat = "par_flatten()" if node.parallel else "flatten()"
         return "ConcatRounds(stream)" if hints.columns_of(get_args(given)[0]) else flat
     if get_origin(wanted) is list and hints.accepts(get_args(wanted)[0], given):
         return "gather_rounds()" if node.inputs[0].label == "gather_sync()" else "batch(...)"
-    if getattr(get_origin(given), "has_policies", False) and getattr(get_origin(wanted) or wanted, "has_columns", False):
+    if hints.is_kind(get_origin(given), Keyed) and hints.is_kind(get_origin(wanted) or wanted, Columnar):
         return "Select(stream, policy=...)"
-    for kind in _classes_in((type(node.op).__module__, *sentences.SEARCHED), Op):
+    for kind in _classes_in((type(op).__module__, *sentences.SEARCHED), Op):
         signature = hints.base_arguments(kind, Op)
         if len(signature) == 3 and not any(isinstance(each, TypeVar) for each in signature[:2]):
             consumes, produces, requires = signature

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tflow.combinators import check, graph, nodes
-from tflow.combinators.labels import label_of_operator
+from tflow.combinators.signatures import signature_of
 from tflow.errors import PlanError
 from tflow.sentences import did_you_mean
 from tflow.types import Op
@@ -25,16 +25,16 @@ def tapped(sink: nodes.Node, at: type | str, see: Callable[..., object]) -> node
 def is_meant(node: nodes.Node, at: type | str) -> bool:
     """True for operators of a class, or of that name: as the plan is printed, one that they were given, or that of what they
     apply or are."""
-    if isinstance(node, nodes.Split):  # not an edge itself
+    if not node.is_edge:
         return False
     if isinstance(at, type) and issubclass(at, Op):
-        return isinstance(getattr(node, "op", None), at)
+        return isinstance(node.operator, at)
     return (at if isinstance(at, str) else at.__name__) in (node.what, *_names(node))
 
 
 def _names(node: nodes.Node) -> list[str]:
-    op, own = getattr(node, "op", None), (node.shown_as or node.what).partition("(")[0]
-    return [name for name in (node.name, own, label_of_operator(op) if isinstance(op, Op) else None) if name]
+    op, own = node.operator, (node.shown_as or node.what).partition("(")[0]
+    return [name for name in (node.name, own, signature_of(op).label if op is not None else None) if name]
 
 
 def _nobody(sink: nodes.Node, at: type | str) -> str:

@@ -23,25 +23,11 @@ DEPTH = 2
 
 def check(node: nodes.Node) -> None:
     """Raise ``PlanError`` if a node would send something to actors that cannot be sent."""
-    for sent in _sent_by(node):
+    for sent in node.ships:
         for name, value in _parts(sent, DEPTH):
             kind = cannot_travel(value)
             if kind:
                 raise PlanError(sentences.travel(node.what, name, kind))
-
-
-def _sent_by(node: nodes.Node) -> list[object]:
-    match node:
-        case nodes.FromActors(of=of, pull=pull):
-            return [of.make, pull]
-        case nodes.CallActor(op=op):
-            return [op]
-        case nodes.ForEach(op=op) if node.parallel:
-            return [op]
-        case nodes.Map() | nodes.Filter() | nodes.Tap() | nodes.FlatMap() | nodes.Scan() if node.parallel:
-            return [node.fn]
-        case _:
-            return []
 
 
 def cannot_travel(value: object) -> str:

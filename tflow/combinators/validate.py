@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
-import typing
-from collections.abc import Iterator
-from dataclasses import is_dataclass
 from weakref import WeakSet
 
 from tflow import sentences
 from tflow.combinators import graph, hints, nodes, suggestions, travel
-from tflow.combinators.actors import Actors
-from tflow.combinators.labels import label_of_operator
+from tflow.combinators.signatures import signature_of
 from tflow.errors import PlanError
-from tflow.types import ActorOp, AnyOp, Async, LiveOp, OnActor, StatefulActorOp, StatefulLiveOp, Sync
+from tflow.types import AnyOp, Async, OnActor, Signature, Sync
 
 VALID: WeakSet[nodes.Node] = WeakSet()
 """Plans never change, so what was right once stays right."""
@@ -24,32 +19,25 @@ def validate(sink: nodes.Node) -> None:
     if sink in VALID:
         return
     order = graph.walk(sink)
-    carried = hints.elements(order)
+    carried = graph.elements(order)
     _edges_are_used_once(order)
     _branches_are_used(order)
     for node in order:
-        if isinstance(node, nodes.Take) and carried[node.up] is typing.Never:
-            raise PlanError(f"{node.label} would never end: everything before it is drained, so there is nothing to count.")
-        if isinstance(node, nodes.Every) and node.unit == "steps" and not any(isinstance(n, nodes.Gathering) for n in order):
-            raise PlanError(
-                f"{node.label} would never open: env steps are counted where items of actors arrive, and there are no items of "
-                "actors in this plan."
-            )
-        if isinstance(node, nodes.Gathering):
+        node.check(tuple(carried[up] for up in node.inputs), order)
+        if node.gathers and node.inputs[0].parallel:
             _gates_can_count(node)
         travel.check(node)
-        if isinstance(node, (nodes.ForEach, nodes.CallActor)):
-            _operator_fits(node, node.inputs[0], carried[node.inputs[0]])
+        if node.operator is not None:
+            _operator_fits(node, node.operator, node.inputs[0], carried[node.inputs[0]])
     VALID.add(sink)
 
 
-def _gates_can_count(gather: nodes.Gathering) -> None:
+def _gates_can_count(gather: nodes.Node) -> None:
     """A gate counts what is asked of actors, so an item that is gathered must be one that was asked for."""
-    inside = [node for node in graph.walk(gather.up) if node.parallel]
-    gated = [node for node in inside if isinstance(node, nodes.FromActors) and node.gate is not None]
-    several = (nodes.Filter, nodes.FlatMap, nodes.Flatten, nodes.Batch, nodes.Shuffle, nodes.Zip)
+    inside = [node for node in graph.walk(gather.inputs[0]) if node.parallel]
+    gated = [node for node in inside if node.gate is not None]
     for node in inside:
-        if gated and isinstance(node, several):
+        if gated and not node.one_to_one:
             plain = node.what.removeprefix("par_")
             raise PlanError(f"{node.label}: {gated[0].what} limits how often it is asked. Gather first, then use {plain}.")
 
@@ -58,7 +46,7 @@ def _edges_are_used_once(order: list[nodes.Node]) -> None:
     consumer: dict[nodes.Node, nodes.Node] = {}
     for node in order:
         for up in node.inputs:
-            if isinstance(up, nodes.Split):
+            if not up.is_edge:
                 continue
             if up in consumer and isinstance(up, nodes.Branch):
                 raise PlanError(sentences.branch_twice(up.split.label, up.index))
@@ -81,116 +69,54 @@ def _branches_are_used(order: list[nodes.Node]) -> None:
             raise PlanError(sentences.branch_unused(split.label, missing))
 
 
-def _operator_fits(node: nodes.ForEach | nodes.CallActor, up: nodes.Node, given: hints.Hint) -> None:
-    signature = hints.operator_signature(node.op)
-    name = label_of_operator(node.op)
-    if len(signature) == 3:
-        wanted, _, required = signature
-        if isinstance(required, typing.TypeVar):  # the class says nothing of it, but its kind does
-            required = OnActor if isinstance(node.op, (ActorOp, StatefulActorOp)) else required
-            required = Async if isinstance(node.op, (LiveOp, StatefulLiveOp)) else required
-            required = getattr(node.op, "requires", required)  # an operator that knows it only when it is made
-        wanted = getattr(node.op, "consumes", wanted)
-        if isinstance(node, nodes.CallActor) and getattr(node.op, "asks_its_actor", False):
-            wanted = getattr(node.actor.make, "consumes", wanted)
-            if getattr(node.actor.make, "requires", Async) is Sync and not (node.up.sync and node.sync):
-                raise PlanError(sentences.sync(name, graph.made_asynchronous(node).label))
-        missing = hints.missing_columns(wanted, given, node.op)
-        if missing:
-            adder = suggestions.adder(missing)
-            raise PlanError(sentences.columns(name, missing, up.label, hints.show(given), adder))
-        if not hints.accepts(wanted, given):
-            bridge = suggestions.bridge(node, wanted, given)
-            raise PlanError(sentences.flow(name, hints.show(wanted), up.label, hints.show(given), bridge))
-        _capability_fits(node, name, required)
-    if isinstance(node.op, (ActorOp, StatefulActorOp)):
-        _actor_fits(node, name)
+def _operator_fits(node: nodes.Node, op: AnyOp, up: nodes.Node, given: hints.Hint) -> None:
+    signature = signature_of(op, given, node.host)
+    name = signature.label
+    have, reads = hints.columns_of(given), signature.reads or hints.columns_of(signature.consumes) or ()
+    missing = [] if have is None else [column for column in reads if column not in have]
+    if missing:
+        adder = suggestions.adder(missing)
+        raise PlanError(sentences.columns(name, missing, up.label, hints.show(given), adder))
+    if not hints.accepts(signature.consumes, given):
+        bridge = suggestions.bridge(node, op, signature.consumes, given)
+        raise PlanError(sentences.flow(name, hints.show(signature.consumes), up.label, hints.show(given), bridge))
+    _capability_fits(node, signature)
+    if signature.actor is not None:
+        _actor_fits(node, name, signature.actor)
 
 
-def _capability_fits(node: nodes.ForEach | nodes.CallActor, name: str, required: hints.Hint) -> None:
-    offered: type = Sync if node.up.sync else Async
-    if node.parallel or isinstance(node, nodes.CallActor):
-        offered = OnActor
-    if hints.accepts(required, offered):
+def _capability_fits(node: nodes.Node, signature: Signature) -> None:
+    """What an operator requires is offered: by the actor it runs beside, or by the stream."""
+    up, name, required = node.inputs[0], signature.label, signature.requires
+    if node.where == "actor":
+        if not hints.accepts(required, OnActor):
+            raise PlanError(sentences.on_driver(name, node.what.partition("(")[0]))
+        if signature.needs_sync and not (up.sync and node.sync):
+            raise PlanError(sentences.sync(name, graph.made_asynchronous(node).label))
+        return
+    if hints.accepts(required, Sync if up.sync else Async):
         return
     method = node.what.partition("(")[0]
     if hints.accepts(required, OnActor):
         raise PlanError(sentences.beside_actor(name, method))
-    if offered is Async and hints.accepts(required, Sync):
-        raise PlanError(sentences.sync(name, graph.made_asynchronous(node.up).label))
+    if hints.accepts(required, Sync):
+        raise PlanError(sentences.sync(name, graph.made_asynchronous(up).label))
     raise PlanError(sentences.on_driver(name, method))
 
 
-def _actor_fits(node: nodes.ForEach | nodes.CallActor, name: str) -> None:
-    known = actor_class_of(node.op)
-    wanted = known.__name__ if known is not None else _named_actor_of(node.op)
-    if not wanted:
-        return
-    for source in graph.par_sources(node):
-        if isinstance(source, nodes.Scatter) or (isinstance(source, nodes.FromActors) and source.opens):
+def _actor_fits(node: nodes.Node, name: str, actor: type | str) -> None:
+    wanted = actor if isinstance(actor, str) else actor.__name__
+    for source in () if node.host is not None else graph.par_sources(node):
+        if not source.holds_actors:
             raise PlanError(
                 f'"{name}" works beside a {wanted}, but the shards of {source.what} hold no actor of yours. Start from '
                 f"from_actors(create_actors({wanted}), ...)."
             )
-    owners = [node.actor] if isinstance(node, nodes.CallActor) else [actors for actors, _ in graph.shards(node)]
+    owners = [node.host] if node.host is not None else [actors for actors, _ in graph.shards(node)] if node.parallel else []
     for actors in owners:
         have = actors.actor_class()
-        if have is not None and not (issubclass(have, known) if known else wanted in [each.__name__ for each in have.__mro__]):
+        if have is None:
+            continue
+        kinds: list[object] = [each.__name__ if isinstance(actor, str) else each for each in have.__mro__]
+        if actor not in kinds:
             raise PlanError(sentences.other_actor(name, wanted, node.what.partition("(")[0], have.__name__))
-
-
-def _named_actor_of(op: AnyOp) -> str:
-    """The name of the class of actor that an actor operator asks for, if that is all it says: the class is imported later."""
-    for base in (ActorOp, StatefulActorOp):
-        for wanted in hints.base_arguments(type(op), base)[:1] if isinstance(op, base) else ():
-            if isinstance(wanted, typing.ForwardRef):
-                return wanted.__forward_arg__
-    return ""
-
-
-def actor_class_of(op: AnyOp) -> type | None:
-    """The class of actor that an actor operator asks for, if it says so."""
-    for base in (ActorOp, StatefulActorOp):
-        if isinstance(op, base):
-            wanted = hints.base_arguments(type(op), base)[:1]
-            if wanted and inspect.isclass(wanted[0]) and not getattr(wanted[0], "_is_protocol", wanted[0] is typing.Any):
-                return wanted[0]
-    return None
-
-
-def actors_of(op: AnyOp) -> list[Actors[object]]:
-    """The actors that an operator names in its fields, also inside tuples, lists, dicts and dataclasses."""
-    return list(_actors_in(_fields_of(op)))
-
-
-def _fields_of(value: object) -> list[object]:
-    slots = [name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ()) if isinstance(name, str)]
-    return [*getattr(value, "__dict__", {}).values(), *(getattr(value, name) for name in slots if hasattr(value, name))]
-
-
-def _actors_in(value: object) -> Iterator[Actors[object]]:
-    if isinstance(value, Actors):
-        yield value
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _actors_in(item)
-    elif isinstance(value, dict):
-        yield from _actors_in(list(value.values()))
-    elif is_dataclass(value) and not isinstance(value, type):
-        yield from _actors_in(_fields_of(value))
-
-
-def actors_in(sink: nodes.Node) -> list[Actors[object]]:
-    """All actors that a plan names: those of its parallel streams, those it calls, those in the fields of its operators."""
-    found: list[Actors[object]] = []
-    for node in graph.walk(sink):
-        match node:
-            case nodes.FromActors(of=of, gate=gate):
-                found += [of] if gate is None else [of, gate]
-            case nodes.ParSource(of=of):
-                found.append(of)
-            case nodes.CallActor(actor=actor, op=op):
-                found += [actor, *actors_of(op)]
-            case nodes.ForEach(op=op):
-                found += actors_of(op)
-    return found

@@ -6,13 +6,10 @@ import inspect
 from pathlib import Path
 
 from tflow.combinators import graph, hints, nodes
-from tflow.combinators.describe import placement
 from tflow.combinators.runnable import Described
-from tflow.drawing.model import Edge, Graph, Node, Where
+from tflow.drawing.model import Edge, Graph, Node
 from tflow.errors import PlanError
 from tflow.loading import load_file
-
-PLACES: dict[str, Where] = {"actor": "actor", "driver": "driver", "learner": "learner"}
 
 
 def load(target: str) -> Described:
@@ -41,9 +38,9 @@ def of_plan(plan: Described, title: str = "") -> Graph:
     """What a stream or plan consists of, as a drawing."""
     order = graph.walk(plan.node)
     position = {node: index for index, node in enumerate(order)}
-    carried = hints.elements(order)
+    carried = graph.elements(order)
     shown = {node: stream_type(node, hints.show(carried[node])) for node in order}
-    drawn = tuple(Node(position[node], node.label, PLACES[placement(node)], shown[node]) for node in order)
+    drawn = tuple(Node(position[node], node.label, node.where, shown[node]) for node in order)
     edges = tuple(Edge(position[up], position[node], shown[up]) for node in order for up in node.inputs)
     return Graph(title or f"{type(plan).__name__} of {hints.show(carried[plan.node])}", drawn, edges)
 

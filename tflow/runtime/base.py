@@ -101,8 +101,8 @@ class Runtime(ABC):
         self.closed = False
         self.session_seed: int | None = None
         """That of the first run."""
-        self.residents: dict[int, tuple[Resident[object], object]] = {}
-        self.pools: dict[int, LivePool] = {}
+        self.residents: dict[Resident[object], object] = {}
+        self.pools: dict[Actors[object], LivePool] = {}
         self.dead: list[LiveShard] = []
         """Between two lives."""
         self.runs = 0
@@ -165,11 +165,11 @@ class Runtime(ABC):
         """The live actors of a description, made at the first call; ``seed`` is that of the description."""
         if self.closed:
             raise RunClosed(f"This {type(self).__name__} is closed; open a new one.")
-        if id(actors) not in self.pools:
+        if actors not in self.pools:
             taken = {pool.name for pool in self.pools.values()}
             name = next(n for n in _numbered(actors.name) if n not in taken)
-            self.pools[id(actors)] = self._made(LivePool(actors, name, seed))
-        return self.pools[id(actors)]
+            self.pools[actors] = self._made(LivePool(actors, name, seed))
+        return self.pools[actors]
 
     def _made(self, pool: LivePool) -> LivePool:
         """All actors of a pool, or none."""
@@ -195,15 +195,15 @@ class Runtime(ABC):
 
     def resident(self, resident: Resident[object], seed: int) -> object:
         """The object of a description in this process, made at the first call. It outlives the session."""
-        if id(resident) not in self.residents:
+        if resident not in self.residents:
             shard = Shard(resident.name, 0, 1, 0, seed, self.session_seed or 0)
             try:
-                self.residents[id(resident)] = resident, resident.make(shard)
+                self.residents[resident] = resident.make(shard)
             except TflowError:
                 raise
             except Exception as error:
                 raise stillborn(resident.name, error) from error
-        return self.residents[id(resident)][1]
+        return self.residents[resident]
 
     def resize(self, pool: LivePool, num: int) -> None:
         """Make a pool larger, with actors that have the newest state, or smaller: the last ones leave when they have answered."""

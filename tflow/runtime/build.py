@@ -2,13 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
 from tflow.combinators import graph, nodes
-from tflow.runtime.cell import CELLS, Cell, Site
-from tflow.runtime.chain import Chain, Source, Step, fuses, step_of
-from tflow.runtime.refs import Fetch, looks_in
+from tflow.errors import PlanError
+from tflow.runtime import joints, unary
+from tflow.runtime.cell import Cell, Site
+from tflow.runtime.chain import Chain, SourceCell, Step, step_of
+from tflow.runtime.refs import Fetch
+
+Maker = Callable[[Any, tuple[Cell, ...], Site], Cell]  # Any: each maker takes the one node class it stands behind
+CELLS: dict[type[nodes.Node], Maker] = {
+    nodes.FromItems: unary.ItemsCell,
+    nodes.Pulled: unary.PullCell,
+    nodes.Fed: unary.Inbox,
+    nodes.Batch: unary.BatchCell,
+    nodes.Shuffle: unary.ShuffleCell,
+    nodes.MixIn: unary.MixInCell,
+    nodes.Flatten: unary.FlattenCell,
+    nodes.FlatMap: unary.FlattenCell,
+    nodes.Take: unary.TakeCell,
+    nodes.Drain: unary.DrainCell,
+    nodes.Every: joints.EveryCell,
+    nodes.Zip: joints.ZipCell,
+    nodes.Split: joints.SplitCell,
+    nodes.Branch: joints.BranchCell,
+    nodes.UnionOf: joints.union,
+}
+"""What runs tflow's own nodes, on the driver and inside actors; another node says it on its class."""
 
 
-def build(sink: nodes.Node, site: Site, *, fuse: bool = True) -> Cell:
+def build(sink: nodes.Node, site: Site, *, fuse: bool = True, cells: Mapping[type[nodes.Node], Maker] = CELLS) -> Cell:
     """The cell of ``sink``, with all cells before it."""
     made: dict[nodes.Node, Cell] = {}
     chain: list[Step] = []
@@ -17,28 +42,36 @@ def build(sink: nodes.Node, site: Site, *, fuse: bool = True) -> Cell:
     remote = site.carriers
 
     def continues(node: nodes.Node) -> bool:
-        return node in consumers and fuses(consumers[node])
+        return node in consumers and consumers[node].step is not None
 
     def input_of(node: nodes.Node, up: nodes.Node) -> Cell:
-        return Fetch(made[up], site) if up in remote and looks_in(node) else made[up]
+        return Fetch(made[up], site) if up in remote and node.refs == "opens" else made[up]
 
     for node in order:
-        if fuses(node):
+        if node.step is not None:
             chain.append(step_of(node, site))
             if not (fuse and continues(node)):
                 made[node] = Chain(chain, input_of(chain[0].node, chain[0].node.inputs[0]), site)
                 chain = []
             continue
-        cell = CELLS[type(node)](node, tuple(input_of(node, up) for up in inputs_at(site, node)), site)
-        made[node] = Chain([], cell, site) if isinstance(cell, Source) and not continues(node) else cell
+        cell = maker_of(node, cells)(node, tuple(input_of(node, up) for up in inputs_at(site, node)), site)
+        made[node] = Chain([], cell, site) if isinstance(cell, SourceCell) and not continues(node) else cell
     return Fetch(made[sink], site) if sink in remote else made[sink]
+
+
+def maker_of(node: nodes.Node, cells: Mapping[type[nodes.Node], Maker]) -> Maker:
+    """What makes the cell of a node."""
+    found: Maker | None = type(node).cell or cells.get(type(node))
+    if found is None:
+        raise PlanError(f"{node.label}: nothing runs a {type(node).__name__}. Name its cell on the class: cell = MyCell.")
+    return found
 
 
 def inputs_at(site: Site, node: nodes.Node) -> tuple[nodes.Node, ...]:
     """The inputs of a node that run at this site; for a gather on the driver, the streams that feed its shards."""
-    if site.shard is not None or isinstance(node, nodes.CallActor):
+    if site.shard is not None or node.host is not None:
         return node.inputs
-    found: tuple[nodes.Node, ...] = ()
+    found: list[nodes.Node] = []
     for up in node.inputs:
-        found += inputs_at(site, up) if up.parallel else (up,)
-    return found
+        found += [fed for source in graph.par_sources(up) for fed in source.inputs] if up.parallel else [up]
+    return tuple(found)

@@ -9,7 +9,6 @@ The same cells run on the driver and inside actors; a ``Site`` is the place they
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import Any, TypeVar
 
 from tflow.combinators import nodes
 from tflow.errors import OperatorError, ShardFailed
@@ -107,19 +106,3 @@ def close_iterator(iterator: object) -> None:
     close = getattr(iterator, "close", None)
     if callable(close) and not getattr(iterator, "gi_running", False):
         close()
-
-
-Maker = Callable[[Any, tuple[Cell, ...], Site], Cell]  # Any: each maker takes the one node class it is registered for
-MakerT = TypeVar("MakerT", bound=Maker)
-CELLS: dict[type[nodes.Node], Maker] = {}
-
-
-def runs(*kinds: type[nodes.Node]) -> Callable[[MakerT], MakerT]:
-    """Register what makes the cells of these nodes."""
-
-    def register(make: MakerT) -> MakerT:
-        for kind in kinds:
-            CELLS[kind] = make
-        return make
-
-    return register

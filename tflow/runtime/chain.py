@@ -14,15 +14,15 @@ from functools import partial
 from itertools import islice
 from time import perf_counter_ns
 from types import FunctionType
-from typing import Literal, NamedTuple, cast
+from typing import NamedTuple, cast
 
 from tflow.combinators import nodes
-from tflow.combinators.validate import actor_class_of, actors_of
+from tflow.combinators.signatures import actor_of, actors_named_by
 from tflow.errors import PlanError, TflowError
 from tflow.runtime.answers import DONE, SKIP, Answer
 from tflow.runtime.cell import Cell, Site, close_iterator
 from tflow.runtime.stats import Reading
-from tflow.types import NOWHERE, ActorOp, AnyOp, LiveOp, Provenance, Stateful, StatefulActorOp, StatefulLiveOp, Stateless
+from tflow.types import NOWHERE, ActorOp, AnyOp, Provenance, Stateful, StatefulActorOp, Stateless
 
 SAMPLE = 64
 """One item in so many is measured."""
@@ -34,32 +34,25 @@ class Step(NamedTuple):
     """One operator of a chain: a function and how its result is used."""
 
     node: nodes.Node
-    kind: Literal["map", "filter", "tap", "scan", "step"]
+    kind: nodes.StepKind
     fn: Callable[..., object]
     initial: Callable[[], object] | None = None
 
 
 def step_of(node: nodes.Node, site: Site) -> Step:
     """The step that runs a per-item operator at ``site``."""
-    match node:
-        case nodes.Map(fn=fn):
-            return Step(node, "map", fn)
-        case nodes.Filter(fn=fn):
-            return Step(node, "filter", fn)
-        case nodes.Tap(fn=fn):
-            return Step(node, "tap", fn)
-        case nodes.Scan(fn=fn, initial=initial):
-            return Step(node, "scan", fn, partial(copy.deepcopy, initial))
-        case nodes.ForEach(op=op):
-            return _operator_step(node, op, site)
-        case _:
-            raise TypeError(node)
+    if node.operator is not None:
+        return _operator_step(node, node.operator, site)
+    assert isinstance(node, nodes.Applying)
+    assert node.step is not None
+    initial = partial(copy.deepcopy, node.initial) if isinstance(node, nodes.Scan) else None
+    return Step(node, node.step, node.fn, initial)
 
 
 def _operator_step(node: nodes.Node, op: AnyOp, site: Site) -> Step:
     if isinstance(op, (ActorOp, StatefulActorOp)):
-        wanted = actor_class_of(op)
-        if wanted is not None and not isinstance(site.actor, wanted):
+        wanted = actor_of(op)
+        if isinstance(wanted, type) and not isinstance(site.actor, wanted):
             raise PlanError(
                 f'"{type(op).__name__}" works beside a {wanted.__name__}, but shard {site.shard} is a '
                 f"{type(site.actor).__name__}."
@@ -78,17 +71,10 @@ def _operator_step(node: nodes.Node, op: AnyOp, site: Site) -> Step:
             raise TypeError(op)
 
 
-def fuses(node: nodes.Node) -> bool:
-    """True for per-item operators: those that are steps of a chain, and not cells of their own."""
-    if isinstance(node, nodes.ForEach):
-        return not isinstance(node.op, (LiveOp, StatefulLiveOp))
-    return isinstance(node, (nodes.Map, nodes.Filter, nodes.Tap, nodes.Scan))
-
-
 def own_copy(op: AnyOp) -> AnyOp:
     """An operator for one run and one shard: what it changes in itself against the rules reaches no other."""
     try:
-        return copy.deepcopy(op, {id(actors): actors for actors in actors_of(op)})
+        return copy.deepcopy(op, {id(actors): actors for actors in actors_named_by(op)})
     except Exception as error:
         raise PlanError(
             f"{type(op).__name__} cannot be copied for a run, as it could not travel to an actor: {error}. Keep locks, open "
@@ -104,7 +90,7 @@ def first_state(site: Site, node: nodes.Node, init: Callable[[], object]) -> obj
         raise site.blame(node, 0, error) from error
 
 
-class Source(Cell):
+class SourceCell(Cell):
     """Where a stream begins: a Python iterator. It is read by the chain after it, in one loop with the chain's operators."""
 
     more = True
@@ -167,7 +153,7 @@ class Chain(Cell):
         self.quick = 0
         """How many items go by before the next one that is measured; the first one is."""
         self.measured_at = 0
-        self.source = up if isinstance(up, Source) else None
+        self.source = up if isinstance(up, SourceCell) else None
         super().__init__(steps[-1].node if steps else up.node, (up,), site)
 
     def answers(self) -> Iterator[Answer]:

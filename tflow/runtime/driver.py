@@ -8,7 +8,6 @@ from typing import cast
 
 from tflow.combinators import graph, nodes
 from tflow.combinators.actors import Actors, Resident
-from tflow.combinators.validate import actors_in
 from tflow.errors import RunClosed, ShardFailed, TflowError
 from tflow.runtime.base import Call, Mailbox, Owner, Runtime, derive, log
 from tflow.runtime.cell import Site, attempt_all
@@ -37,7 +36,7 @@ class Driver(Site):
         order = graph.walk(sink)
         self.positions = {node: index for index, node in enumerate(order)}
         self.carriers = carriers(order)
-        named = dict.fromkeys(id(actors) for actors in actors_in(sink))
+        named = dict.fromkeys(graph.actors_in(sink))
         self.seats = {actors: seat for seat, actors in enumerate(named)}
         """The place of each description in the plan; seeds depend on it, not on who is made first."""
         self.mailbox = Mailbox()
@@ -50,7 +49,7 @@ class Driver(Site):
         """What a message to an actor raised."""
         self.timed: dict[Call, None] = {}
         """Calls in flight that have a time limit."""
-        self.sampled: dict[int, tuple[int, object]] = {}
+        self.sampled: dict[Actors[object], tuple[int, object]] = {}
         """Env steps and merged summaries of all items that have reached the driver, by the description of their actors."""
         self.events: dict[LiveShard, int] = {}
         """Events of this run that are on their way to each shard."""
@@ -62,14 +61,14 @@ class Driver(Site):
         """The live actors of a description that the plan names."""
         if actors.place.beside is not None:
             self.live(actors.place.beside)
-        pool = self.runtime.pool(actors, derive(self.run_seed, self.seats.setdefault(id(actors), len(self.seats))))
+        pool = self.runtime.pool(actors, derive(self.run_seed, self.seats.setdefault(actors, len(self.seats))))
         if pool not in self.pools:
             self.pools.append(pool)
         return pool
 
     def resident(self, resident: Resident[W]) -> W:
         """The driver's own object of a description that the plan names."""
-        seed = derive(self.run_seed, self.seats.setdefault(id(resident), len(self.seats)))
+        seed = derive(self.run_seed, self.seats.setdefault(resident, len(self.seats)))
         return cast("W", self.runtime.resident(resident, seed))
 
     def count(self, actors: Actors[object], env_steps: int, items: list[object]) -> None:
@@ -77,8 +76,8 @@ class Driver(Site):
         self.env_steps += env_steps
         said = summary_of(items)
         if env_steps or said is not None:
-            steps, summary = self.sampled.get(id(actors), (0, None))
-            self.sampled[id(actors)] = steps + env_steps, merged((summary, said))
+            steps, summary = self.sampled.get(actors, (0, None))
+            self.sampled[actors] = steps + env_steps, merged((summary, said))
 
     def size(self, actors: Actors[object]) -> int:
         """How many actors of a description there are now."""

@@ -8,26 +8,34 @@ from itertools import islice
 from types import TracebackType
 from typing import ClassVar, Generic, Self, cast
 
-from tflow.combinators import check
+from tflow.combinators import check, graph, nodes
 from tflow.combinators.actors import Actor, Actors, Resident
 from tflow.combinators.runnable import Runnable
-from tflow.combinators.validate import actors_in
 from tflow.errors import Deadlock, PlanError, RunClosed
-from tflow.runtime import feed, joints, unary  # noqa: F401  # they register their cells
+from tflow.runtime import feed
 from tflow.runtime.answers import DONE, SKIP, Answer, Blocked
 from tflow.runtime.base import Call, Runtime
-from tflow.runtime.build import build
+from tflow.runtime.build import CELLS, Maker, build
 from tflow.runtime.cell import Cell, attempt_all
 from tflow.runtime.driver import Driver
 from tflow.runtime.gather import Gather
 from tflow.runtime.host import Reply
 from tflow.runtime.ledger import Ledger
 from tflow.runtime.local import LocalRuntime
-from tflow.runtime.messages import Live
+from tflow.runtime.messages import LiveCell
 from tflow.runtime.report import ledger_of, stats_of
 from tflow.runtime.stats import RunStats
 from tflow.types import NOWHERE, Provenance, T, U, W
 
+DRIVER_CELLS: dict[type[nodes.Node], Maker] = {
+    **CELLS,
+    nodes.ForEach: LiveCell,
+    nodes.GatherSync: feed.rounds,
+    nodes.GatherAsync: feed.stream,
+    nodes.CallActor: feed.FedRounds,
+    nodes.HandOff: feed.FedStream,
+}
+"""What runs tflow's own nodes on the driver; gathers and messages to actors exist only there."""
 STALL_S = 60.0
 """A plan that consumes items for so long without showing one is worth a warning."""
 
@@ -107,7 +115,7 @@ class Run(Generic[T]):
 
     def _started(self) -> Cell:
         if self._sink is None:
-            self._sink = build(self.plan.node, self._driver, fuse=self._driver.fuse)
+            self._sink = build(self.plan.node, self._driver, fuse=self._driver.fuse, cells=DRIVER_CELLS)
         return self._sink
 
     def _rest(self, answer: Answer) -> None:
@@ -115,7 +123,7 @@ class Run(Generic[T]):
         driver = self._driver
         if answer is DONE:
             for cell in driver.cells:  # messages that were sent are delivered
-                while isinstance(cell, Live) and not cell.sent():
+                while isinstance(cell, LiveCell) and not cell.sent():
                     driver.collect()
             while driver.mailbox.in_flight:
                 driver.collect()
@@ -178,12 +186,12 @@ class Run(Generic[T]):
 
         On the local runtime this also works when the run is over: the final state outlives it, as ``close`` left it.
         """
-        if not any(actors is named for named in actors_in(self.plan.node)):
+        if not any(actors is named for named in graph.actors_in(self.plan.node)):
             raise PlanError(f"ask: the plan does not name the actors {actors!r}.")
         if isinstance(actors, Resident):
             return [method(self._driver.resident(actors))]
         question = _Question()
-        pool = self._runtime.pools.get(id(actors)) if self._closed else self._driver.live(actors)
+        pool = self._runtime.pools.get(actors) if self._closed else self._driver.live(actors)
         if pool is None:
             raise RunClosed(f"This run is over and never made the actors {actors!r}.")
         calls = [self._driver.submit(Call(shard, "ask", (method,), self._driver.mailbox, question)) for shard in pool.shards]
@@ -206,7 +214,7 @@ class Run(Generic[T]):
         """
         self._check_open()
         check.whole("resize", "num", num, least=1, most=check.MOST_ACTORS)
-        if not any(actors is named for named in actors_in(self.plan.node)):
+        if not any(actors is named for named in graph.actors_in(self.plan.node)):
             raise PlanError(f"resize: the plan does not name the actors {actors!r}.")
         if isinstance(actors, (Actor, Resident)):
             raise PlanError(
@@ -222,7 +230,7 @@ class Run(Generic[T]):
             return
         self._closed = True
         steps: list[Callable[[], object]] = [] if self._sink is None else [self._sink.close]
-        steps += [cell.abandon_outbox for cell in self._driver.cells if isinstance(cell, Live)]
+        steps += [cell.abandon_outbox for cell in self._driver.cells if isinstance(cell, LiveCell)]
         steps.append(self._driver.forget)
         if self._own_session:
             steps.append(self._runtime.close)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from tflow.combinators import nodes
 from tflow.runtime.answers import DONE, SKIP, WAITING, Answer, Ready
-from tflow.runtime.cell import Cell, Site, runs
+from tflow.runtime.cell import Cell, Site
 from tflow.runtime.gather import Gather, Link, Rounds, Stream
 
 
@@ -120,17 +120,11 @@ class FedStream(Gather):
             super().close()
 
 
-@runs(nodes.GatherSync)
 def rounds(node: nodes.GatherSync, ups: tuple[Cell, ...], site: Site) -> Cell:
     """Rounds, over shards that are fed if there is a driver stream before them."""
     return (FedRounds if ups else Rounds)(node, ups, site)
 
 
-@runs(nodes.GatherAsync)
 def stream(node: nodes.GatherAsync, ups: tuple[Cell, ...], site: Site) -> Cell:
     """As results come, over shards that are fed if there is a driver stream before them."""
     return (FedStream if ups else Stream)(node, ups, site)
-
-
-runs(nodes.CallActor)(FedRounds)
-runs(nodes.HandOff)(FedStream)

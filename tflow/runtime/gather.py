@@ -13,7 +13,7 @@ from tflow.runtime.base import Call
 from tflow.runtime.cell import Cell, Site
 from tflow.runtime.driver import Driver
 from tflow.runtime.host import Reply, Request
-from tflow.runtime.program import Fed, localised, marked
+from tflow.runtime.program import localised, marked
 from tflow.runtime.shards import LiveShard
 from tflow.runtime.stats import NOTHING_READ, Reading, Staleness
 from tflow.runtime.unary import united
@@ -109,8 +109,8 @@ class Gather(Cell):
     def shards(self) -> Iterator[tuple[nodes.Node, LiveShard, nodes.Node]]:
         """Where each shard begins, its actor, and what runs there."""
         node, live, positions = self.node, self.site.live, self.site.positions
-        if isinstance(node, nodes.CallActor):
-            yield node, live(node.actor).shards[0], marked(nodes.ForEach(Fed(), node.op), node, positions)
+        if node.host is not None and node.operator is not None:
+            yield node, live(node.host).shards[0], marked(nodes.ForEach(nodes.Fed(), node.operator), node, positions)
             return
         up = node.inputs[0]
         for index, (source, shard) in enumerate(graph.places(up, self.site.size)):
@@ -134,7 +134,7 @@ class Gather(Cell):
 
     def barred(self, link: Link, count: int | TimeBudget = 1) -> str:
         """Why a shard is not to be asked for so many items yet; empty if it may be, and then it is counted as asked."""
-        if not isinstance(link.source, nodes.FromActors) or link.source.gate is None:
+        if link.source.gate is None:
             return ""
         gate, shard = self.site.resident(link.source.gate), link.shard
         items = count.items if isinstance(count, TimeBudget) else count

@@ -13,7 +13,6 @@ from typing import NamedTuple
 from tflow.combinators import nodes
 from tflow.combinators.methods import bound
 from tflow.errors import OperatorError, TflowError
-from tflow.runtime import joints  # noqa: F401  # it registers its cells
 from tflow.runtime.answers import DONE, SKIP, Ready
 from tflow.runtime.build import build
 from tflow.runtime.cell import Cell, Site, attempt_all

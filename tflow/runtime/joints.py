@@ -9,12 +9,11 @@ from collections.abc import Iterator
 from tflow.combinators import nodes
 from tflow.runtime.answers import DONE, SKIP, WAITING, Answer, Blocked, Ready
 from tflow.runtime.border import is_frozen
-from tflow.runtime.cell import Cell, Site, runs
+from tflow.runtime.cell import Cell, Site
 from tflow.runtime.unary import united
 
 
-@runs(nodes.Every)
-class Every(Cell):
+class EveryCell(Cell):
     """A gate: one item per so many items, env steps or seconds."""
 
     node: nodes.Every
@@ -44,8 +43,7 @@ class Every(Cell):
         return self.site.env_steps if self.node.unit == "steps" else self.site.now()
 
 
-@runs(nodes.Zip)
-class Zip(Cell):
+class ZipCell(Cell):
     def __init__(self, node: nodes.Node, ups: tuple[Cell, ...], site: Site) -> None:
         self.slots: list[Ready | None] = [None, None]
         super().__init__(node, ups, site)
@@ -86,8 +84,7 @@ class Zip(Cell):
         return sum(slot is not None for slot in self.slots)
 
 
-@runs(nodes.Split)
-class Split(Cell):
+class SplitCell(Cell):
     """The shared side of a split. It is asked by its branches, never polled."""
 
     node: nodes.Split
@@ -156,13 +153,12 @@ class Split(Cell):
         return sum(map(len, self.queues))
 
 
-@runs(nodes.Branch)
-class Branch(Cell):
+class BranchCell(Cell):
     node: nodes.Branch
 
     def answers(self) -> Iterator[Answer]:
         split, index = self.ups[0], self.node.index
-        assert isinstance(split, Split)
+        assert isinstance(split, SplitCell)
         while True:
             answer = split.ask(index)
             if type(answer) is tuple:
@@ -175,7 +171,7 @@ class Branch(Cell):
         if not self.closed:
             self.closed = True
             split = self.ups[0]
-            assert isinstance(split, Split)
+            assert isinstance(split, SplitCell)
             split.leave(self.node.index)
 
 
@@ -306,7 +302,6 @@ class FirstReady(Merge):
         return DONE
 
 
-@runs(nodes.UnionOf)
 def union(node: nodes.UnionOf, ups: tuple[Cell, ...], site: Site) -> Cell:
     """The cell for the union's mode."""
     return (RoundRobin if node.mode == "round_robin" else FirstReady)(node, ups, site)

@@ -9,11 +9,11 @@ from typing import ClassVar, Generic, Never, cast
 
 from tflow.combinators import check, nodes
 from tflow.combinators.actors import Actors, Resident
-from tflow.combinators.validate import actors_of
+from tflow.combinators.signatures import actors_named_by
 from tflow.errors import PlanError
 from tflow.runtime.answers import WAITING, Answer, Ready
 from tflow.runtime.base import Call, Runtime
-from tflow.runtime.cell import Cell, Site, runs
+from tflow.runtime.cell import Cell, Site
 from tflow.runtime.chain import first_state, own_copy
 from tflow.runtime.driver import Driver
 from tflow.runtime.report import RunProgress
@@ -86,26 +86,26 @@ class LiveView:
         self.name = type(op).__name__
         self.provenance: Provenance = NOWHERE
         self.outbox: deque[Event] = deque()
-        self.handles: dict[int, LiveHandles[object]] = {
-            id(actors): LiveHandles(driver.live(actors), self.outbox, driver.runtime)
-            for actors in actors_of(op)
+        self.handles: dict[Actors[object], LiveHandles[object]] = {
+            actors: LiveHandles(driver.live(actors), self.outbox, driver.runtime)
+            for actors in actors_named_by(op)
             if not isinstance(actors, Resident)
         }
-        self.residents = {id(actors): driver.resident(actors) for actors in actors_of(op) if isinstance(actors, Resident)}
+        self.residents = {actors: driver.resident(actors) for actors in actors_named_by(op) if isinstance(actors, Resident)}
         self.progress = RunProgress(driver)
         self.pools = driver.pools
 
     def __getitem__(self, actors: Actors[W], /) -> LiveHandles[W]:
-        if id(actors) not in self.handles:
+        if actors not in self.handles:
             raise PlanError(
                 f"{self.name} asks for the actors {actors!r}, which it does not name. Put them into one of its fields."
             )
-        return cast("LiveHandles[W]", self.handles[id(actors)])
+        return cast("LiveHandles[W]", self.handles[actors])
 
     def resident(self, resident: Resident[W], /) -> W:
-        if id(resident) not in self.residents:
+        if resident not in self.residents:
             raise PlanError(f"{self.name} asks for {resident!r}, which it does not name. Put it into one of its fields.")
-        return cast("W", self.residents[id(resident)])
+        return cast("W", self.residents[resident])
 
     def comes_from(self, actors: Actors[W], /) -> bool:
         name = self[actors].pool.name
@@ -123,8 +123,7 @@ class LiveView:
         return tuple(sorted(shard for shard in found if shard < len(pool.shards)))  # some may have left
 
 
-@runs(nodes.ForEach)
-class Live(Cell):
+class LiveCell(Cell):
     """A driver operator that talks to actors. Other operators never come here: they are steps of a chain."""
 
     node: nodes.ForEach

@@ -167,7 +167,7 @@ class RayRuntime(Runtime):
             return self._emptiest_node(pool)
         neighbours = [other for other in pool.shards if other.index != shard.index] if place.nodes == "same" else []
         if place.beside is not None:
-            partners = self.pools[id(place.beside)].shards
+            partners = self.pools[place.beside].shards
             neighbours = [partners[shard.index % len(partners)]]
         for neighbour in neighbours:
             if isinstance(neighbour.handle, Handle):
@@ -369,7 +369,7 @@ class RayRuntime(Runtime):
             reply = unpack_reply(answer, call)
             if call.by_ref:
                 box = RayBox(call.box, call.shard.place)
-                facts = cast("list[tuple[int, object]]", reply.items)
+                facts = cast("list[tuple[int, int, object]]", reply.items)
                 reply.items[:] = [Remote(box, index, *fact) for index, fact in enumerate(facts)]
             call.reply = reply
         call.finish()

@@ -17,23 +17,7 @@ from tflow.errors import ShardFailed
 from tflow.runtime.answers import SKIP, Answer
 from tflow.runtime.cell import Cell, Site
 from tflow.runtime.stats import Reading
-from tflow.types import Frozen, RefOp
-
-PASSING = (
-    nodes.Take,
-    nodes.Drain,
-    nodes.Every,
-    nodes.Shuffle,
-    nodes.MixIn,
-    nodes.Batch,
-    nodes.UnionOf,
-    nodes.Split,
-    nodes.Branch,
-)
-"""They move items on and never look into them."""
-TAKING = (nodes.Scatter, nodes.CallActor)
-"""They hand items to actors."""
-GATHERING = (nodes.Gathering, nodes.CallActor)
+from tflow.types import Frozen
 
 
 class Box(Protocol):
@@ -47,12 +31,13 @@ class Box(Protocol):
 class Remote(Frozen):
     """An item that is elsewhere, with what travels beside it."""
 
-    __slots__ = ("box", "env_steps", "index", "summary")
+    __slots__ = ("box", "env_steps", "index", "rows", "summary")
 
-    def __init__(self, box: Box, index: int, env_steps: int, summary: object) -> None:
+    def __init__(self, box: Box, index: int, env_steps: int, rows: int, summary: object) -> None:
         self.box = box
         self.index = index
         self.env_steps = env_steps
+        self.rows = rows
         self.summary = summary
 
     def __deepcopy__(self, memo: object) -> Remote:
@@ -76,39 +61,19 @@ def items_in(value: object) -> int:
     return sum(map(items_in, value)) if type(value) is list else 1
 
 
-def passes(node: nodes.Node) -> bool:
-    """True if a node moves items on without a look."""
-    return isinstance(node, PASSING) and getattr(node, "weigh", None) is None
-
-
-def takes_refs(node: nodes.Node) -> bool:
-    """True for an operator for which items had better stay where they are."""
-    return isinstance(node, nodes.ForEach) and isinstance(node.op, RefOp)
-
-
-def forwards(node: nodes.Node) -> bool:
-    """True for an operator that needs no items opened for it."""
-    return takes_refs(node) or (isinstance(node, nodes.ForEach) and not node.op.opens)
-
-
-def looks_in(node: nodes.Node) -> bool:
-    """True if an operator needs the items themselves, here on the driver."""
-    return not (forwards(node) or passes(node) or isinstance(node, (*TAKING, *GATHERING)))
-
-
 def carriers(order: list[nodes.Node]) -> set[nodes.Node]:
     """The driver streams of a plan that may carry remote items: those on a way from a gather to an operator that takes them
     unopened. Where each call brings several items, they are small, and fetching them one by one would cost more."""
     wanted: set[nodes.Node] = set()
     for node in reversed(order):
-        if isinstance(node, TAKING) or takes_refs(node) or (node in wanted and passes(node)):
+        if node.refs == "takes" or (node in wanted and node.refs == "passes"):
             wanted.update(up for up in node.inputs if not up.parallel)
     found: set[nodes.Node] = set()
     for node in order:
-        if isinstance(node, GATHERING):
-            if node in wanted and getattr(node, "per_call", 1) == 1:
+        if node.gathers:
+            if node in wanted and node.one_item_per_call:
                 found.add(node)
-        elif not node.parallel and not looks_in(node) and any(up in found for up in node.inputs):
+        elif not node.parallel and node.refs != "opens" and any(up in found for up in node.inputs):
             found.add(node)
     return found
 

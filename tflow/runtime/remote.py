@@ -11,7 +11,7 @@ from tflow.errors import OperatorError, TflowError, travelling
 from tflow.runtime.border import Parcel
 from tflow.runtime.host import NOTHING, Host, Reply
 from tflow.runtime.wire import Answer, pack_reply, unpack
-from tflow.types import Shard, steps_of, summary_of
+from tflow.types import Shard, rows_of, steps_of, summary_of
 
 
 class Home(NamedTuple):
@@ -87,7 +87,7 @@ class RemoteHost:
         if answer is None or isinstance(answer, (Failed, Stillborn)):
             return answer, []
         items, *rest = answer
-        return ([(steps_of(item), summary_of(item)) for item in items], *rest), items
+        return ([(steps_of(item), rows_of(item), summary_of(item)) for item in items], *rest), items
 
     def forget(self, run: int) -> None:
         if self.host is not None:

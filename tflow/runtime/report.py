@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from tflow.combinators import nodes
 from tflow.combinators.actors import Actors
-from tflow.combinators.describe import placement
 from tflow.runtime.driver import Driver
 from tflow.runtime.gather import Gather
 from tflow.runtime.ledger import Ledger
@@ -30,7 +28,7 @@ def stats_of(driver: Driver) -> RunStats:
             for position, reading in cell.remote_readings():
                 readings.setdefault(position, []).append(reading)
     for node, position in positions.items():
-        if isinstance(node, (nodes.ParUnionOf, nodes.SelectShards)):  # they run nothing: what enters them leaves them
+        if node.arranges:  # they run nothing: what enters them leaves them
             entered = sum(r.shown for up in node.inputs for r in readings.get(positions[up], ()))
             readings[position] = [Reading(entered, entered, 0, 0)]
     return RunStats(
@@ -38,7 +36,7 @@ def stats_of(driver: Driver) -> RunStats:
             OperatorStats(
                 position=position,
                 operator=node.label,
-                where=placement(node),
+                where=node.where,
                 seen=sum(r.seen for r in readings.get(position, ())),
                 shown=sum(r.shown for r in readings.get(position, ())),
                 busy_s=sum(r.busy_ns for r in readings.get(position, ())) / 1e9,
@@ -61,10 +59,10 @@ class RunProgress:
         return self.driver.now()
 
     def env_steps(self, actors: Actors[W], /) -> int:
-        return self.driver.sampled.get(id(actors), (0, None))[0]
+        return self.driver.sampled.get(actors, (0, None))[0]
 
     def summary(self, actors: Actors[W], /) -> object:
-        return self.driver.sampled.get(id(actors), (0, None))[1]
+        return self.driver.sampled.get(actors, (0, None))[1]
 
     def stats(self) -> RunStats:
         return stats_of(self.driver)

@@ -22,6 +22,7 @@ from tflow.runtime.base import Call, Mailbox
 from tflow.runtime.border import SIMPLE, Parcel, across, is_frozen
 from tflow.runtime.host import Host, Luggage, Reply, Request
 from tflow.runtime.local import LocalRuntime
+from tflow.runtime.program import packed
 from tflow.runtime.shards import LivePool
 from tflow.types import Shard, Source, TimeBudget
 
@@ -397,4 +398,5 @@ def arriving(argument: object) -> object:
     if not isinstance(argument, Request):
         return across(argument)
     feed = tuple((across(value), origin) for value, origin in argument.feed)
-    return argument if argument.program is None and not feed else argument._replace(program=across(argument.program), feed=feed)
+    program = argument.program and packed(argument.program).open()[-1]
+    return argument if program is None and not feed else argument._replace(program=program, feed=feed)

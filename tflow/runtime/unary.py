@@ -11,14 +11,12 @@ from typing import cast
 from tflow.combinators import nodes
 from tflow.combinators.methods import bound
 from tflow.runtime.answers import DONE, SKIP, WAITING, Answer, Ready
-from tflow.runtime.cell import Cell, Site, attempt_all, close_iterator, runs
-from tflow.runtime.chain import Source
-from tflow.runtime.program import Fed, Pulled
+from tflow.runtime.cell import Cell, Site, attempt_all, close_iterator
+from tflow.runtime.chain import SourceCell
 from tflow.types import NOWHERE, Provenance
 
 
-@runs(nodes.FromItems)
-class Items(Source):
+class ItemsCell(SourceCell):
     """Values or an iterable that the driver reads."""
 
     node: nodes.FromItems
@@ -39,11 +37,10 @@ def _again_and_again(values: Iterable[object]) -> Iterator[object]:
             yield value
 
 
-@runs(Pulled)
-class Pull(Source):
+class PullCell(SourceCell):
     """The source of a shard: calls on its actor. Each item is stamped with where and with which weights it was made."""
 
-    node: Pulled
+    node: nodes.Pulled
     stamps = True
 
     def stamp(self) -> Provenance:
@@ -68,7 +65,6 @@ def _calls(pull: Callable[..., object]) -> Iterator[object]:
         yield value
 
 
-@runs(Fed)
 class Inbox(Cell):
     """The source of a shard that the driver feeds. Waits when it has run out and more may come."""
 
@@ -98,48 +94,55 @@ class Grouping(Cell):
         return len(self.held)
 
 
-@runs(nodes.Batch)
-class Batch(Grouping):
+class BatchCell(Grouping):
     node: nodes.Batch
+    weight = 0
+    """Of what is held."""
+    rest: Ready | None = None
+    """What was cut off the last item, or that item itself before it is weighed."""
 
     def answers(self) -> Iterator[Answer]:
         held, size = self.held, self.node.size
-        weigh, cut = self.node.weigh or _one, self.node.cut
-        weight = 0
+        weighed = self.node.weigh is not None
+        while self.rest is not None:
+            yield self.add()
         for answer in self.ups[0].stream:
-            if type(answer) is tuple:
-                self.seen += 1
-                item, origin = answer
-                try:
-                    weight += cast("int", weigh(item))
-                    while cut is not None and weight > size:
-                        head, tail = cast("tuple[object, object]", cut(item, cast("int", weigh(item)) - (weight - size)))
-                        held.append((head, origin))
-                        yield self.release()
-                        item, weight = tail, weight - size
-                except Exception as error:
-                    raise self.site.blame(self.node, self.seen - 1, error) from error
-                held.append((item, origin))
-                if weight >= size:
-                    weight = 0
-                    yield self.release()
-                else:
-                    yield SKIP
-            elif answer is DONE and held:
-                weight = 0
-                yield self.release()
+            if type(answer) is not tuple:
+                yield self.release() if answer is DONE and held else answer
+                continue
+            self.seen += 1
+            if weighed:
+                self.rest = answer
+                while self.rest is not None:
+                    yield self.add()
             else:
-                yield answer
+                held.append(answer)
+                yield self.release() if len(held) == size else SKIP
+
+    def add(self) -> Answer:
+        """Put the item in hand, or as much of it as there is room for, into the group."""
+        assert self.rest is not None
+        assert self.node.weigh is not None
+        (item, origin), room = self.rest, self.node.size - self.weight
+        tail: Ready | None = None
+        try:
+            weight = cast("int", self.node.weigh(item))
+            if self.node.cut is not None and weight > room:
+                item, left = cast("tuple[object, object]", self.node.cut(item, room))
+                tail = left, origin
+        except Exception as error:
+            raise self.site.blame(self.node, self.seen - 1, error) from error
+        self.held.append((item, origin))
+        self.weight += weight
+        self.rest = tail
+        return self.release() if weight >= room else SKIP
 
     def release(self) -> Ready:
         self.shown += 1
         batch = [value for value, _ in self.held], united(self.held)
         self.held.clear()
+        self.weight = 0
         return batch
-
-
-def _one(item: object) -> int:
-    return 1
 
 
 def united(parts: list[Ready]) -> Provenance:
@@ -147,36 +150,41 @@ def united(parts: list[Ready]) -> Provenance:
     return Provenance.unite(origin for _, origin in parts)
 
 
-@runs(nodes.MixIn)
-class MixIn(Grouping):
+class MixInCell(Grouping):
     """Each new item, then some of those before it, drawn from the latest ``slots``."""
 
     node: nodes.MixIn
+    latest: Ready | None = None
+    """The new item; it can be drawn when the next one comes."""
+    owed = 0
+    """How many earlier items are still to follow it."""
 
     def __init__(self, node: nodes.MixIn, ups: tuple[Cell, ...], site: Site) -> None:
         self.random = random.Random(f"{node.seed} {site.seed}")
         super().__init__(node, ups, site)
 
     def answers(self) -> Iterator[Answer]:
-        held, slots = self.held, self.node.slots
-        sure, chance = divmod(self.node.proportion, 1)
-        for answer in self.ups[0].stream:
+        while True:
+            while self.owed:
+                self.owed -= 1
+                self.shown += 1
+                yield self.random.choice(self.held)
+            if self.latest is not None:
+                self.held.append(self.latest)
+                self.latest = None
+                if len(self.held) > self.node.slots:
+                    self.held.pop(0)
+            answer = self.ups[0].poll()
             if type(answer) is tuple:
                 self.seen += 1
                 self.shown += 1
-                yield answer
-                for _ in range(int(sure) + (self.random.random() < chance) if held else 0):
-                    self.shown += 1
-                    yield self.random.choice(held)
-                held.append(answer)
-                if len(held) > slots:
-                    held.pop(0)
-            else:
-                yield answer
+                self.latest = answer
+                sure, chance = divmod(self.node.proportion, 1)
+                self.owed = int(sure) + (self.random.random() < chance) if self.held else 0
+            yield answer
 
 
-@runs(nodes.Shuffle)
-class Shuffle(Grouping):
+class ShuffleCell(Grouping):
     node: nodes.Shuffle
 
     def __init__(self, node: nodes.Shuffle, ups: tuple[Cell, ...], site: Site) -> None:
@@ -202,8 +210,7 @@ class Shuffle(Grouping):
         return self.held.pop()
 
 
-@runs(nodes.Flatten, nodes.FlatMap)
-class Flatten(Cell):
+class FlattenCell(Cell):
     """Members are read one by one, so an endless iterable is no trouble."""
 
     node: nodes.Flatten | nodes.FlatMap
@@ -252,8 +259,7 @@ class Flatten(Cell):
         return members
 
 
-@runs(nodes.Take)
-class Take(Cell):
+class TakeCell(Cell):
     node: nodes.Take
 
     def answers(self) -> Iterator[Answer]:
@@ -271,8 +277,7 @@ class Take(Cell):
             yield DONE
 
 
-@runs(nodes.Drain)
-class Drain(Cell):
+class DrainCell(Cell):
     def answers(self) -> Iterator[Answer]:
         for answer in self.ups[0].stream:
             if type(answer) is tuple:

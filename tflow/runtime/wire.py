@@ -13,12 +13,12 @@ from typing import NamedTuple, cast
 
 import cloudpickle
 
-from tflow.combinators import graph
 from tflow.combinators.methods import portable
 from tflow.errors import PlanError, TflowError
 from tflow.runtime.base import Call
 from tflow.runtime.border import SIMPLE, Parcel
 from tflow.runtime.host import Luggage, Reply, Request
+from tflow.runtime.program import packed as packed_program
 from tflow.runtime.refs import Remote, has_remote
 from tflow.runtime.stats import Reading
 from tflow.types import Provenance, Shard, Source
@@ -53,7 +53,7 @@ def pack(call: Call) -> tuple[bytes, list[object]]:
     args: tuple[object, ...]
     if isinstance(request := call.args[0] if call.args else None, Request):
         key, program, resume, fuse, most, by_ref, feed, last = request
-        flat = program and Parcel(tuple(graph.walk(program)))
+        flat = program and packed_program(program)
         args = key, flat, resume, fuse, most, by_ref, [(stowed(value, beside), origin) for value, origin in feed], last
     else:
         args = tuple(packed(value) if index == 0 else stowed(value, beside) for index, value in enumerate(call.args))

@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from tflow.combinators import check, hints
 from tflow.combinators.actors import create_actor, create_actors
 from tflow.combinators.create import from_actors, from_items, from_iterable
+from tflow.combinators.signatures import type_arguments
 from tflow.combinators.stream import Iter
 from tflow.errors import OperatorError, PlanError
 from tflow.laws import (
@@ -226,8 +227,7 @@ def resembling(like: Callable[[list[Item]], list[object]]) -> Evidence:
 
 def declared_result(op: AnyOp) -> hints.Hint:
     """The element type that the operator's class declares for its results."""
-    signature: tuple[hints.Hint, ...] = hints.operator_signature(op)
-    return signature[1] if signature else hints.UNKNOWN  # derived from Op without arguments
+    return type_arguments(op)[1]
 
 
 @contextmanager

@@ -79,7 +79,7 @@ SEQUENTIAL: tuple[Piece, ...] = (
     lambda s, f: s.tap(f),
     lambda s, f: s.filter(lambda x: f(x) % 5 != 0),
     lambda s, f: s.flat_map(lambda x: [f(x)] * (x % 3)),
-    lambda s, f: s.batch(3).map(lambda b: [f(x) for x in b]).flatten(),
+    lambda s, f: s.batch(3).map(lambda b: [f(x) + len(b) for x in b]).flatten(),
     lambda s, f: s.scan(lambda total, x: (total + f(x)) % 97, 0),
     lambda s, f: s.map(f).take(11),
     lambda s, f: s.shuffle(4).map(f),

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import ClassVar, Generic, Literal, Never, Self, TypeAlias, cast
+from typing import Generic, Literal, Never, Self, TypeAlias, cast
 
 import numpy as np
 from typing_extensions import TypeVar
 
 from tflow.rl.data import arrays
 from tflow.rl.data.arrays import Array, Obs, sealed
-from tflow.types import Frozen, merged
+from tflow.types import Columnar, Frozen, Keyed, merged
 
 K = TypeVar("K", bound=str)
 Episodic = TypeVar("Episodic", bound="Batch[Literal['terminated', 'truncated', 't']]")
@@ -34,7 +34,7 @@ Sampled = Literal["obs", "actions", "rewards", "terminated", "truncated", "t", "
 it expected (``finals`` has the values of the final observations)."""
 
 
-class Batch(Frozen, Generic[Kc]):
+class Batch(Frozen, Columnar, Generic[Kc]):
     """Columns of equal length. Nothing changes a batch; methods return new ones that share memory where they can.
 
     >>> import numpy as np
@@ -45,8 +45,6 @@ class Batch(Frozen, Generic[Kc]):
     """
 
     __slots__ = ("columns", "ends", "env_steps", "finals", "policy", "summary")
-    has_columns: ClassVar[bool] = True
-    """Its type argument names columns."""
     columns: Mapping[str, Array]
     ends: Array
     finals: Mapping[str, Array]
@@ -305,12 +303,10 @@ def _restored(kind: type[Batch[str]], *parts: *Parts) -> Batch[str]:
     return kind.__new__(kind)._fill(*parts)
 
 
-class MultiBatch(Frozen, Generic[Kc, P]):
+class MultiBatch(Frozen, Keyed, Generic[Kc, P]):
     """One batch per policy, sampled together from an env with several agents."""
 
     __slots__ = ("batches", "env_steps", "summary")
-    has_policies: ClassVar[bool] = True
-    """Its second type argument names policies."""
 
     def __init__(self, batches: Mapping[P, Batch[Kc]], *, env_steps: int = 0, summary: object = None) -> None:
         self.batches: Mapping[P, Batch[Kc]] = MappingProxyType(dict(batches))

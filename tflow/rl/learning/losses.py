@@ -10,11 +10,12 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Generic, Literal, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, TypeAlias, cast
 
 from typing_extensions import TypeVar
 
 from tflow.combinators import check
+from tflow.combinators.hints import base_arguments
 from tflow.rl.data.batch import Batch, Rollout
 from tflow.rl.policy.policy_spec import ActorCriticSpec, PolicySpec, QSpec
 from tflow.rl.schedules import Schedule, schedule_of
@@ -79,6 +80,16 @@ class Loss(ABC, Generic[Reads, Requires]):
     @abstractmethod
     def compute(self, policy: Policy, batch: Tensors, /, *, target: Policy | None, steps: int) -> LossValue:
         """The loss on some rows, after so many env steps. The tensors share memory with the batch: change none in place."""
+
+
+def batch_of(loss: Loss[Any, Any]) -> object:  # Any: whatever it reads and requires
+    """The type of the batch that a loss reads, as its class says."""
+    return base_arguments(type(loss), Loss)[0]
+
+
+def is_on_policy(loss: Loss[Any, Any]) -> bool:  # Any: whatever it reads and requires
+    """True if a loss says in its type that it requires a synchronous stream."""
+    return base_arguments(type(loss), Loss)[1:2] == (Sync,)
 
 
 def actor_critic(loss: object, policy: Policy) -> ActorCritic:

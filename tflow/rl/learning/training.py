@@ -4,25 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from typing_extensions import TypeVar
 
 from tflow.combinators import check
 from tflow.combinators.actors import Actor, Resident
-from tflow.combinators.hints import base_arguments
 from tflow.errors import PlanError, TflowError
 from tflow.live import Handles, Live
 from tflow.rl.data.arrays import Array
 from tflow.rl.data.batch import Batch, MultiBatch
 from tflow.rl.learning.gradients import Gradients
-from tflow.rl.learning.losses import Loss
+from tflow.rl.learning.losses import Loss, batch_of, is_on_policy
 from tflow.rl.policy.weights import Weights
 from tflow.rl.replay.sequence_buffer import sequence_priorities
 from tflow.rl.rollout.evaluation import Evaluators
 from tflow.rl.rollout.worker import RolloutWorker
-from tflow.rl.rollout.worker_spec import AnyLoss, AnyWorkers, Workers
-from tflow.types import ActorOp, Async, Frozen, LiveOp, Ref, RefOp, Sync
+from tflow.rl.rollout.worker_spec import AnyLoss, AnyWorkers, LearnerActor, Workers
+from tflow.types import ActorOp, Async, Frozen, LiveOp, Ref, RefOp, Signature, Sync
 
 if TYPE_CHECKING:
     from tflow.rl.learning.learner import Learner
@@ -143,17 +142,11 @@ class TrainOneStep(LiveOp[Reads, TrainStats, Requires]):
         self.minibatch = minibatch
         self.max_grad_norm = max_grad_norm
 
-    @property
-    def requires(self) -> type[Async]:
-        """For plans that no type checker has seen."""
-        losses = self.workers.spec.losses.values() if self.loss is None else (self.loss,)
-        return Sync if any(map(is_on_policy, losses)) else Async
-
-    @property
-    def consumes(self) -> object:
-        """For plans that no type checker has seen: the batch that the loss reads."""
+    def signature(self, usual: Signature, /) -> Signature:
+        """What the loss reads and requires."""
         losses = list(self.workers.spec.losses.values()) if self.loss is None else [self.loss]
-        return base_arguments(type(losses[0]), Loss)[0] if len(losses) == 1 else Batch
+        reads = batch_of(losses[0]) if len(losses) == 1 else Batch
+        return replace(usual, consumes=reads, requires=Sync if any(map(is_on_policy, losses)) else Async)
 
     def apply(self, live: Live, item: Any, /) -> TrainStats:  # Any: a batch with the columns that the loss reads
         if isinstance(item, list):
@@ -202,11 +195,6 @@ def check_training(
         check.whole(where, "minibatch", minibatch, least=1)
     if max_grad_norm is not None:
         check.positive(where, "max_grad_norm", max_grad_norm)
-
-
-def is_on_policy(loss: AnyLoss) -> bool:
-    """True if a loss says in its type that it requires a synchronous stream."""
-    return base_arguments(type(loss), Loss)[1:2] == (Sync,)
 
 
 class ApplyGradients(LiveOp[Gradients, TrainStats, Async]):
@@ -302,9 +290,6 @@ class UpdateTargetNetwork(LiveOp[TrainStats, TrainStats, Async]):
 class LearnOnBatch(ActorOp["Learner", Batch[Any], TrainStats]):  # Any: what the loss of the learner reads
     """For ``call`` and ``hand_off``: trains a learner in an actor of its own. Its weights come back with the statistics."""
 
-    asks_its_actor: ClassVar[bool] = True
-    """What it consumes and requires is what the loss of its learner does; validation looks there."""
-
     epochs: int = 1
     minibatch: int | None = None
     max_grad_norm: float | None = None
@@ -318,6 +303,13 @@ class LearnOnBatch(ActorOp["Learner", Batch[Any], TrainStats]):  # Any: what the
             check.whole("LearnOnBatch", "minibatch", self.minibatch, least=1)
         if self.max_grad_norm is not None:
             check.positive("LearnOnBatch", "max_grad_norm", self.max_grad_norm)
+
+    def signature(self, usual: Signature, /) -> Signature:
+        """What the loss of its learner reads and requires."""
+        if not isinstance(usual.host, LearnerActor):
+            return usual
+        loss = usual.host.spec.trains
+        return replace(usual, consumes=batch_of(loss), needs_sync=is_on_policy(loss))
 
     def apply(self, actor: Learner, item: Batch[str], /) -> TrainStats:
         if actor.target is not None and actor.loss.renews_every() is None:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, get_args, get_origin, overload
 
 from typing_extensions import TypeVar
 
 from tflow import sentences
-from tflow.combinators import check, graph, nodes
+from tflow.combinators import check, graph, hints, nodes
 from tflow.combinators.actors import ANYWHERE, Actor, Actors, Place, Resident
-from tflow.combinators.hints import base_arguments
 from tflow.combinators.par import ParIter
 from tflow.combinators.stream import Iter
 from tflow.errors import PlanError
@@ -26,7 +25,7 @@ from tflow.rl.policy.policy_spec import ActorCriticSpec
 from tflow.rl.policy.weights import seed_for
 from tflow.rl.rollout.multi_worker import MultiWorker, spaces_by_policy
 from tflow.rl.rollout.worker import RolloutWorker, SingleWorker
-from tflow.types import Async, Shard, Stateless, Sync
+from tflow.types import Async, Shard, Signature, Stateless
 
 if TYPE_CHECKING:
     from tflow.rl.learning.learner import Learner
@@ -113,22 +112,6 @@ class LearnerSpec:
         """What is made small."""
         return self.loss or self.workers.losses[self.policy]
 
-    @property
-    def consumes(self) -> object:
-        """For plans that no type checker has seen: the batch that the loss reads."""
-        return base_arguments(type(self.trains), Loss)[0]
-
-    @property
-    def requires(self) -> type[Async]:
-        """For plans that no type checker has seen: ``Sync`` if the loss is on-policy."""
-        return Sync if base_arguments(type(self.trains), Loss)[1:2] == (Sync,) else Async
-
-    def makes(self) -> type:
-        """The class of what it makes."""
-        from tflow.rl.learning.learner import Learner
-
-        return Learner
-
     def __call__(self, shard: Shard) -> Learner:
         from tflow.rl.learning.learner import Learner
 
@@ -136,6 +119,18 @@ class LearnerSpec:
         made = spec.network_of(name, seed=seed_for(shard.session_seed, name))
         seed = seed_for(shard.seed, name)
         return Learner(made, self.trains, spec.optimizer_of(name), seed=seed, threads=spec.learner_threads)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LearnerActor(Actor["Learner"]):
+    """A learner in an actor of its own."""
+
+    spec: LearnerSpec = field(kw_only=True)
+
+    def actor_class(self) -> type | None:
+        from tflow.rl.learning.learner import Learner
+
+        return Learner
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -326,9 +321,10 @@ class OfPolicy(Stateless[MultiBatch[str, str], Batch[str]]):
 
     policy: str
 
-    def yields(self, given: object) -> object:
-        """For plans that no type checker has seen: the columns are those of all policies."""
-        return Batch[get_args(given)[0]] if get_origin(given) is MultiBatch else Batch[str]  # type: ignore[misc]  # known only now
+    def signature(self, usual: Signature, /) -> Signature:
+        """The columns are those of all policies."""
+        columns = get_args(usual.given)[0] if get_origin(usual.given) is MultiBatch else str
+        return replace(usual, produces=hints.generic(Batch, columns))
 
     def apply(self, item: MultiBatch[str, str], /) -> Batch[str]:
         return item[self.policy]
@@ -379,4 +375,5 @@ def create_learner(
     check.one_of("create_learner", "policy", policy, tuple(workers.spec.losses))
     if loss is not None:
         check.instance("create_learner", "loss", loss, Loss, "a loss such as PPOLoss()")
-    return Actor(LearnerSpec(workers.spec, policy, loss), 1, name, place=place)
+    spec = LearnerSpec(workers.spec, policy, loss)
+    return LearnerActor(spec, 1, name, place=place, spec=spec)
