@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from tflow import MAML, PPO, Algorithm, EnvSpec, Stop
-from tflow.algos.evaluation import report_of
+from tflow.algos.evaluation import reporting
 from tflow.rl.data.arrays import Array
 from tflow.rl.data.batch import Batch, Sampled
 from tflow.rl.data.episodes import Episodes
@@ -98,7 +98,7 @@ def snapshots(algorithm: Algorithm, steps: int, *, seed: int, runtime: Runtime) 
 
 def judged(weights: Array, *, seed: int) -> tuple[float, float]:
     """Mean returns before and after one gradient step, over unseen goals."""
-    worker = report_of(MAML().plan()).workers.spec(Shard("judge", 0, 1, 0, seed_for(seed, "unseen goals")))
+    worker = reporting(MAML().plan()).workers.spec(Shard("judge", 0, 1, 0, seed_for(seed, "unseen goals")))
     assert isinstance(worker, SingleWorker)
     worker.policy.flat.set(weights)
     phases: dict[str, list[float]] = {"before": [], "after": []}

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from tflow import IMPALA, PPO, NatureCNN, Stop
-from tflow.algos.evaluation import report_of
+from tflow.algos.evaluation import reporting
 from tflow.rl.data.advantages import ComputeAdvantages
 from tflow.rl.rollout.worker import SingleWorker
 from tflow.types import Shard
@@ -32,7 +32,7 @@ def shares(algorithm: PPO, env_steps: int) -> dict[str, float]:
 def per_update(algorithm: PPO, rows: int) -> float:
     """CPU milliseconds of one update on so many rows."""
     torch.set_num_threads(1)
-    worker = report_of(algorithm.plan()).workers.spec(SHARD)
+    worker = reporting(algorithm.plan()).workers.spec(SHARD)
     assert isinstance(worker, SingleWorker)
     rollout = worker.sample()
     ready = rollout.with_columns(ComputeAdvantages(gamma=algorithm.gamma, lam=algorithm.lam).compute(rollout))
@@ -55,7 +55,7 @@ def per_activation(activation: Callable[[torch.Tensor], torch.Tensor], rows: int
 def costs(algorithm: IMPALA) -> dict[str, float]:
     """CPU milliseconds per env step."""
     torch.set_num_threads(1)
-    worker = report_of(algorithm.plan()).workers.spec(SHARD)
+    worker = reporting(algorithm.plan()).workers.spec(SHARD)
     assert isinstance(worker, SingleWorker)
     rollout, rows = worker.sample(), algorithm.num_envs * algorithm.fragment
     rng = np.random.default_rng(0)

@@ -8,10 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
-ROLLOUT = ("obs", "actions", "rewards", "terminated", "truncated", "t", "logp", "values")
-SEARCHED = ("tflow.rl.learning.gradients", "tflow.rl.data.advantages")
-"""Modules whose operators are proposed, besides those that are defined beside the operator in question."""
-REPLAYED = ("obs", "actions", "rewards", "terminated", "next_obs", "discounts", "weights", "ids")
+from tflow.domain import named_batches
 
 
 def listed(names: Iterable[str]) -> str:
@@ -29,9 +26,9 @@ def did_you_mean(given: str, known: Iterable[str], most: int = 2) -> str:
 
 def batch(columns: Sequence[str]) -> str:
     """A batch by its columns: ``Rollout``, ``Rollout+advantages``, ``Batch[rewards, values]``."""
-    for name, known in (("Rollout", ROLLOUT), ("Replayed", REPLAYED)):
-        if set(known) <= set(columns):
-            return "+".join([name, *(column for column in columns if column not in known)])
+    for known in named_batches():
+        if set(known.columns) <= set(columns):
+            return "+".join([known.name, *(column for column in columns if column not in known.columns)])
     return f"Batch[{', '.join(columns)}]"
 
 
@@ -46,8 +43,9 @@ def columns(operator: str, missing: Sequence[str], before: str, given: str, adde
     what = f"the column{'s' * (len(missing) > 1)} {listed(missing)}"
     them = "them" if len(missing) > 1 else "it"
     fix = f" with_columns({adder}()) adds {them}." if adder else ""
-    if not adder and set(missing) <= set(REPLAYED):
-        fix = f" Replay yields {them}: StoreToBuffer(replay), then ParallelReplay(replay)."
+    for known in named_batches() if not adder else ():
+        if known.source and set(missing) <= set(known.columns):
+            fix = f" {known.source.format(them=them)}"
     return f'Ill-typed plan: "{operator}" reads {what}, but "{before}" before it yields {given}, which lacks {them}.{fix}'
 
 

@@ -355,14 +355,14 @@ class TimeBudget:
     megabytes: float = 4.0
 
 
-class Columnar:
-    """A value with named columns; the first type argument of its class names them. Types are shown by their columns."""
+class Columnar(Generic[A]):
+    """A value with named columns, which its type argument names. Types are shown by their columns."""
 
     __slots__ = ()
 
 
-class Keyed:
-    """A value with a part for each of some names. Types are shown without the names."""
+class Keyed(Generic[A, B]):
+    """A value with a part for each of some names: the first type argument names the columns of all, the second the parts."""
 
     __slots__ = ()
 

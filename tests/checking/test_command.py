@@ -133,3 +133,18 @@ assert not heavy, heavy
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("name", ["types.py", "typing.py"])
+def test_what_mypy_refuses_to_check_is_exit_code_2_in_every_format(project: Path, name: str) -> None:
+    write(project, {"a.py": WRONG, name: "x = 1\n"})
+    failure = f"mypy could not check {name}: This file shadows library module"
+    text, told, sarif, github = (run("a.py", "--format", kind, cwd=project) for kind in ("text", "json", "sarif", "github"))
+    assert [done.returncode for done in (text, told, sarif, github)] == [2, 2, 2, 2]
+    assert text.stdout.startswith(failure)
+    assert text.stdout.endswith("Rename it, or put it into a package\n")
+    assert json.loads(told.stdout)["failure"].startswith(failure)
+    validate(json.loads(sarif.stdout), SCHEMA)
+    (invocation,) = json.loads(sarif.stdout)["runs"][0]["invocations"]
+    assert invocation["toolExecutionNotifications"][0]["message"]["text"].startswith(failure)
+    assert github.stdout.startswith(f"::error::{failure}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 from dataclasses import replace
 
@@ -27,7 +28,7 @@ from tflow import (
     Stop,
     TrainingRun,
 )
-from tflow.algos.evaluation import evaluated
+from tflow.algos.evaluation import evaluated, reporting
 from tflow.runtime.sim import SimRuntime
 
 SMALL = PPO(num_workers=1, num_envs=2, fragment=16, epochs=1, minibatch=32, model=MLP((8,)))
@@ -193,3 +194,17 @@ def test_policies_that_adapt_are_evaluated_all_along() -> None:
 def test_a_plan_that_evaluates_is_not_made_to_do_so_twice() -> None:
     with pytest.raises(PlanError, match="evaluates already"):
         evaluated(evaluated(SMALL.plan(), every=10), every=10)
+
+
+def test_a_plan_carries_its_workers_through_taps_evaluation_and_copies() -> None:
+    plan = reporting(A2C(env="CartPole-v1", num_workers=1, num_envs=2, fragment=8).plan())
+    seen: list[Metrics] = []
+    tapped = plan.tapped("Report", seen.append)
+    watched = evaluated(tapped, every=16, episodes=1)
+    assert tapped.workers is watched.workers is plan.workers
+    assert (plan.evaluators, tapped.evaluators, len(watched.evaluators)) == ((), (), 1)
+    assert copy.copy(watched).evaluators == watched.evaluators
+    with watched.run() as run:
+        reports = [next(run) for _ in range(6)]
+    assert seen == reports, "the tap is still behind the report"
+    assert reports[-1].evaluations > 0

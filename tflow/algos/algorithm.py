@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from typing_extensions import TypeVar
 
-from tflow.algos.evaluation import report_of
+from tflow.algos.evaluation import reporting
 from tflow.algos.training_run import Callback, Stop, TrainingRun, train
 from tflow.combinators import check
 from tflow.combinators.runnable import Plan
@@ -58,7 +58,7 @@ class Algorithm(ABC):
     def check(self) -> None:
         """Raise a sentence if env and algorithm do not fit: a worker makes one step in one env for that, and the networks are
         made. ``run`` finds out too, when it starts."""
-        spec = report_of(self.plan()).workers.spec
+        spec = reporting(self.plan()).workers.spec
         try:
             worker = replace(spec, num_envs=1, fragment=1)(Shard("check", 0, 1, 0, 0))
             worker.sample()

@@ -2,46 +2,33 @@
 
 from __future__ import annotations
 
-from tflow.combinators import check, graph, nodes
+from tflow.combinators import check
 from tflow.combinators.runnable import Described, Plan
-from tflow.combinators.stream import Iter
-from tflow.combinators.union import Union
 from tflow.errors import PlanError
-from tflow.rl.learning.training import UpdateWeights
-from tflow.rl.metrics import Metrics, Report, Reported, ReportMetrics
-from tflow.rl.rollout.evaluation import Evaluators, ParallelEvaluations, create_evaluation_workers
+from tflow.rl.metrics import Metrics, ReportMetrics
+from tflow.rl.rollout.evaluation import create_evaluation_workers
 
 
-def report_of(plan: Described) -> Report:
-    """The end of a plan that reports."""
-    found = [node.op for node in graph.walk(plan.node) if isinstance(node, nodes.ForEach) and isinstance(node.op, Report)]
-    if not found:
+def reporting(plan: Described) -> ReportMetrics:
+    """A plan that reports, and so knows its workers."""
+    if not isinstance(plan, ReportMetrics):
         raise PlanError("train: the plan does not end in ReportMetrics(stream, workers), so there is nothing to look at.")
-    return found[-1]
+    return plan
 
 
-def evaluators_in(plan: Described) -> list[Evaluators]:
-    """Who evaluates in a plan."""
-    return [node.of for node in graph.walk(plan.node) if isinstance(node, nodes.FromActors) and isinstance(node.of, Evaluators)]
-
-
-def evaluated(plan: Plan[Metrics], *, every: int, episodes: int = 10) -> Plan[Metrics]:
+def evaluated(plan: Plan[Metrics], *, every: int, episodes: int = 10) -> ReportMetrics:
     """The same plan, and beside it workers of their own that play whole episodes without exploring, once per ``every`` env
     steps, with the weights of the moment. Training goes on meanwhile.
 
     Law: what the plan trains on stays the same.
     """
     check.instance("evaluated", "plan", plan, Plan, "a plan, such as ReportMetrics(...) or PPO().plan()")
-    workers = report_of(plan).workers
-    if evaluators_in(plan):
+    reports = reporting(plan)
+    if reports.evaluators:
         raise PlanError("evaluated: this plan evaluates already.")
-    if any(loss.adapts for loss in workers.spec.losses.values()):
+    if any(loss.adapts for loss in reports.workers.spec.losses.values()):
         raise PlanError(
             "evaluated: a policy that adapts to tasks is evaluated all along: its metrics have the return before and after. "
             "Leave out eval_every."
         )
-    evaluators = create_evaluation_workers(workers, episodes=episodes, every=every)
-    (below,) = plan.node.inputs
-    trained: Iter[Reported] = Iter(below)
-    sent = trained.for_each(UpdateWeights(workers, evaluators))
-    return ReportMetrics(Union(sent, ParallelEvaluations(evaluators).gather_async()), workers)
+    return reports.beside(create_evaluation_workers(reports.workers, episodes=episodes, every=every))

@@ -8,7 +8,7 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from tflow.algos.evaluation import evaluated, evaluators_in, report_of
+from tflow.algos.evaluation import evaluated, reporting
 from tflow.combinators import check
 from tflow.combinators.runnable import Plan
 from tflow.errors import PlanError, ShardFailed, TflowError
@@ -115,7 +115,7 @@ class TrainingRun:
         self._started = False
         self.run = run
         """The run itself: its ``stats()`` and ``ledger``, and ``ask`` for what actors know."""
-        self.workers: AnyWorkers = report_of(run.plan).workers
+        self.workers: AnyWorkers = reporting(run.plan).workers
         """The rollout workers, as the plan describes them."""
         self.algorithm = algorithm
         """The configuration that the plan was made from; None for a plan of one's own."""
@@ -171,7 +171,7 @@ class TrainingRun:
     def evaluated_policies(self) -> dict[str, Policy]:
         """As ``policies``, with the weights that were evaluated last: training may have gone on since. None are given if whoever
         evaluated them is no longer there, or nobody has."""
-        for evaluators in evaluators_in(self.run.plan):
+        for evaluators in reporting(self.run.plan).evaluators:
             for weights in self.run.ask(evaluators, _evaluated):
                 if weights:
                     found = self.policies()
@@ -211,7 +211,7 @@ class TrainingRun:
         try:
             found = [
                 each
-                for evaluators in evaluators_in(self.run.plan)
+                for evaluators in reporting(self.run.plan).evaluators
                 for each in self.run.ask(evaluators, partial(_verdict, every=evaluators.every))
             ]
         except ShardFailed:  # whoever was at it is no longer there

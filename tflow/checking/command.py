@@ -44,7 +44,7 @@ def check(
         return
     from tflow.checking.config import rules, settings
     from tflow.checking.engine import Engine
-    from tflow.checking.findings import sorted_out
+    from tflow.checking.findings import CheckFailed, Report, sorted_out
     from tflow.checking.layout import python_files
     from tflow.checking.watch import DaemonEngine, Watch
     from tflow.errors import PlanError
@@ -72,8 +72,11 @@ def check(
                 say=lambda line: console.print(line, soft_wrap=True),
             ).run()
         return
-    with Engine(folder, skip=project.skip) as engine:
-        found = report(engine, files)
+    try:
+        with Engine(folder, skip=project.skip) as engine:
+            found = report(engine, files)
+    except CheckFailed as failure:  # whatever the format, it says so
+        found = Report(files=len(files), failure=str(failure))
     show(found, output, folder, console)
     raise typer.Exit(found.exit_code)
 

@@ -108,6 +108,8 @@ class Engine:
         for error in errors:
             if (stopped or error["line"] < 1) and error["severity"] == "error" and error["code"] != SYNTAX:
                 hint = (error["hint"] or "").partition("\n")[0]
+                if "shadows library module" in error["message"]:
+                    hint = f"{hint.rstrip('.')}. Rename it, or put it into a package".removeprefix(". ")
                 what = "start" if error["file"].endswith(CONFIG) else f"check {error['file']}"
                 raise CheckFailed(f"mypy could not {what}: {error['message']}. {hint}".strip())
         if not errors and said.code != 0:

@@ -50,17 +50,21 @@ class Report:
     """Syntax errors: where there is one, nothing is checked."""
     hidden: int = 0
     files: int = 0
+    failure: str = ""
+    """Why nothing could be checked; empty if it could."""
 
     @property
     def exit_code(self) -> int:
         """0: nothing found. 1: findings. 2: something could not be checked, which must never look like 'nothing found'."""
-        if self.unreadable or any(finding.code == UNCHECKED for finding in self.findings):
+        if self.failure or self.unreadable or any(finding.code == UNCHECKED for finding in self.findings):
             return 2
         return 1 if self.findings else 0
 
     @property
     def summary(self) -> str:
         """One line: ``3 findings in 2 files; 4 errors of other kinds are not shown (...)``."""
+        if self.failure:
+            return self.failure
         parts = []
         if self.unreadable:
             parts.append(f"{counted(len(self.unreadable), 'syntax error')}: repair it first, what it hides was not checked")

@@ -57,6 +57,7 @@ def as_json(report: Report) -> str:
                 "unchecked": sum(finding.code == UNCHECKED for finding in report.findings),
                 "by_code": dict(sorted(Counter(finding.code for finding in report.findings).items())),
             },
+            "failure": report.failure,
             "exit_code": report.exit_code,
         },
         indent=2,
@@ -70,7 +71,8 @@ def as_record(finding: Finding) -> dict[str, object]:
 def as_github(report: Report, folder: Path) -> str:
     """Workflow commands, which GitHub shows at the lines of a pull request, and the summary."""
     findings = (*report.unreadable, *report.findings)
-    return "\n".join([*(annotation(finding, folder) for finding in findings), report.summary])
+    failure = [f"::error::{in_message(report.failure)}"] if report.failure else []
+    return "\n".join([*failure, *(annotation(finding, folder) for finding in findings), report.summary])
 
 
 def annotation(finding: Finding, folder: Path) -> str:

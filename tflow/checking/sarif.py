@@ -27,8 +27,11 @@ def as_sarif(report: Report, folder: Path) -> str:
                 "executionSuccessful": report.exit_code != 2,
                 "exitCode": report.exit_code,
                 "toolExecutionNotifications": [
-                    {"level": "error", "message": {"text": each.in_full}, "locations": [location(each, folder)]}
-                    for each in report.unreadable
+                    *([{"level": "error", "message": {"text": report.failure}}] if report.failure else []),
+                    *(
+                        {"level": "error", "message": {"text": each.in_full}, "locations": [location(each, folder)]}
+                        for each in report.unreadable
+                    ),
                 ],
             }
         ],

@@ -21,6 +21,7 @@ from tflow.types import Shard, Sync, U, W
 
 
 @obeys(LIKENESS)
+@labels.shaped("from_items(...)")
 def from_items(items: Iterable[U], *, repeat: bool = False) -> Iter[U, Sync]:
     """A driver stream of some values. They are read now; the plan keeps a copy.
 
@@ -34,6 +35,7 @@ def from_items(items: Iterable[U], *, repeat: bool = False) -> Iter[U, Sync]:
 
 
 @obeys(LIKENESS)
+@labels.shaped("from_range({count})")
 def from_range(count: int, *, repeat: bool = False) -> Iter[int, Sync]:
     """The numbers from 0 to ``count - 1``.
 
@@ -44,6 +46,7 @@ def from_range(count: int, *, repeat: bool = False) -> Iter[int, Sync]:
 
 
 @obeys(LIKENESS)
+@labels.shaped("from_iterable({make})")
 def from_iterable(make: Callable[[], Iterable[U]]) -> Iter[U, Sync]:
     """A driver stream of whatever ``make()`` yields; it is called once per run and may be endless.
 
@@ -60,6 +63,7 @@ def from_iterable(make: Callable[[], Iterable[U]]) -> Iter[U, Sync]:
 
 
 @obeys(ISOLATION, PROVENANCE)
+@labels.shaped("from_actors({actors}, {pull})")
 def from_actors(actors: Actors[W], pull: Callable[[W], U]) -> ParIter[U]:
     """A parallel stream over actors of any class: an item is one call of ``pull(actor)``.
 
@@ -79,6 +83,7 @@ def from_actors(actors: Actors[W], pull: Callable[[W], U]) -> ParIter[U]:
 
 
 @obeys(LIKENESS)
+@labels.shaped("par_from_items(...)")
 def par_from_items(items: Iterable[U], *, shards: int = 2, repeat: bool = False) -> ParIter[U]:
     """A parallel stream of some values, dealt to ``shards`` fresh actors in turn.
 
@@ -95,6 +100,7 @@ def par_from_items(items: Iterable[U], *, shards: int = 2, repeat: bool = False)
 
 
 @obeys(LIKENESS)
+@labels.shaped("par_from_range(...)")
 def par_from_range(count: int, *, shards: int = 2, repeat: bool = False) -> ParIter[int]:
     """The numbers from 0 to ``count - 1`` in ``shards`` consecutive blocks, the first ones longer by one where needed.
 
@@ -109,6 +115,7 @@ def par_from_range(count: int, *, shards: int = 2, repeat: bool = False) -> ParI
 
 
 @obeys(LIKENESS)
+@labels.shaped("par_from_iterables(...)")
 def par_from_iterables(iterables: Sequence[Iterable[U] | Callable[[], Iterable[U]]], *, repeat: bool = False) -> ParIter[U]:
     """One shard per iterable, or per function that makes one (it is called inside the actor, and may be endless).
 

@@ -4,15 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 
+F = TypeVar("F", bound=Callable[..., object])
+
+
 def label_of(fn: Callable[..., object]) -> str:
     """A short name for a function, for errors and drawings."""
     return str(getattr(fn, "__qualname__", type(fn).__name__)).replace("<locals>.", "").rsplit(".", 1)[-1]
+
+
+def shaped(shape: str) -> Callable[[F], F]:
+    """Say how a function that makes streams is shown, with its arguments by name."""
+
+    def mark(fn: F) -> F:
+        vars(fn)["shape"] = shape
+        return fn
+
+    return mark
 
 
 def only_given(value: DataclassInstance) -> str:

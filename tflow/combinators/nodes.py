@@ -280,15 +280,11 @@ class FromActors(ParSource):
     opens: bool = False
     gate: Resident[Gate] | None = None
     """Says when the actors may be asked."""
-    title: str = ""
-    """What made the stream, if it has a name of its own."""
     holds: Hint = hints.UNKNOWN
     """The type of the items, if the stream opens its actors."""
 
     @property
     def what(self) -> str:
-        if self.title:
-            return f"{self.title}({self.of.name})"
         return f"{self.of.name}(...)" if self.opens else f"from_actors({self.of.name}, {label_of(self.pull)})"
 
     def element(self, inputs: tuple[Hint, ...]) -> Hint:

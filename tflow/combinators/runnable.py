@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, cast, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeAlias, cast, overload
 
 from tflow.combinators import nodes
 from tflow.types import Op, T, U
@@ -23,6 +23,8 @@ class Described:
 
     __slots__ = ("node",)
     node: nodes.Node
+    shape: ClassVar[str] = ""
+    """How a class of streams is shown, with its arguments by name, such as ``Select({policy})``; empty: as its node."""
 
     def __init__(self, node: nodes.Node) -> None:
         object.__setattr__(self, "node", node)
@@ -30,7 +32,16 @@ class Described:
         _ = node.parallel, node.sync, node.deterministic
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _restore, (type(self), self.node)
+        return _restored, (type(self), self._parts())
+
+    def _parts(self) -> dict[str, object]:
+        """The node, and whatever a class adds in slots of its own."""
+        slots = [name for kind in type(self).__mro__ for name in getattr(kind, "__slots__", ())]
+        return {name: getattr(self, name) for name in slots}
+
+    def _over(self, node: nodes.Node, **changed: object) -> Self:
+        """The same over another node; what a class adds stays."""
+        return cast("Self", _restored(type(self), self._parts() | changed | {"node": node}))
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"{type(self).__name__} is immutable: cannot set {name!r}.")
@@ -43,6 +54,11 @@ class Described:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.node.label}>"
 
+    @classmethod
+    def shown(cls, **arguments: object) -> str:
+        """The label of a class of streams."""
+        return cls.shape.format_map(arguments)
+
     @property
     def fingerprint(self) -> str:
         """A short hash of the structure: equal for plans built the same way, in this process or another.
@@ -54,9 +70,11 @@ class Described:
         return fingerprint(self.node)
 
 
-def _restore(kind: type[Described], node: nodes.Node) -> Described:
+def _restored(kind: type[Described], parts: dict[str, object]) -> Described:
     made = kind.__new__(kind)
-    Described.__init__(made, node)
+    for name, value in parts.items():
+        object.__setattr__(made, name, value)
+    Described.__init__(made, made.node)
     return made
 
 
@@ -107,7 +125,7 @@ class Runnable(Described, Generic[T]):
         """
         from tflow.combinators.tapping import tapped
 
-        return cast("Self", _restore(type(self), tapped(self.node, at, see)))
+        return self._over(tapped(self.node, at, see))
 
 
 class Plan(Runnable[T]):

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from importlib import import_module
 from typing import TypeVar, get_args, get_origin
 
-from tflow import sentences
+from tflow import domain
 from tflow.combinators import hints, nodes
 from tflow.combinators.columns import AddColumns
 from tflow.types import AnyOp, Columnar, Keyed, Op
@@ -18,12 +18,12 @@ def bridge(node: nodes.Node, op: AnyOp, wanted: hints.Hint, given: hints.Hint) -
     """What turns what is given into what is wanted."""
     if get_origin(given) is list and hints.accepts(wanted, get_args(given)[0]):
         flat = "par_flatten()" if node.parallel else "flatten()"
-        return "ConcatRounds(stream)" if hints.columns_of(get_args(given)[0]) else flat
+        return domain.first("concat") if hints.columns_of(get_args(given)[0]) else flat
     if get_origin(wanted) is list and hints.accepts(get_args(wanted)[0], given):
         return "gather_rounds()" if node.inputs[0].label == "gather_sync()" else "batch(...)"
     if hints.is_kind(get_origin(given), Keyed) and hints.is_kind(get_origin(wanted) or wanted, Columnar):
-        return "Select(stream, policy=...)"
-    for kind in _classes_in((type(op).__module__, *sentences.SEARCHED), Op):
+        return domain.first("select")
+    for kind in _classes_in((type(op).__module__, *domain.proposed_modules()), Op):
         signature = hints.base_arguments(kind, Op)
         if len(signature) == 3 and not any(isinstance(each, TypeVar) for each in signature[:2]):
             consumes, produces, requires = signature
@@ -35,7 +35,7 @@ def bridge(node: nodes.Node, op: AnyOp, wanted: hints.Hint, given: hints.Hint) -
 
 def adder(missing: Sequence[str]) -> str:
     """An operator that adds these columns."""
-    for name in sentences.SEARCHED:
+    for name in domain.proposed_modules():
         import_module(name)
     for kind in _subclasses(AddColumns):
         adds = hints.base_arguments(kind, AddColumns)[1:2]

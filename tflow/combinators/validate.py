@@ -39,7 +39,7 @@ def _gates_can_count(gather: nodes.Node) -> None:
     for node in inside:
         if gated and not node.one_to_one:
             plain = node.what.removeprefix("par_")
-            raise PlanError(f"{node.label}: {gated[0].what} limits how often it is asked. Gather first, then use {plain}.")
+            raise PlanError(f"{node.label}: {gated[0].label} limits how often it is asked. Gather first, then use {plain}.")
 
 
 def _edges_are_used_once(order: list[nodes.Node]) -> None:

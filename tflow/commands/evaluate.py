@@ -48,7 +48,7 @@ def evaluate(
 
 def played(folder: Path, *, episodes: int, best: bool = False, seed: int = 0) -> dict[str, Episodes]:
     """The episodes that a policy of a run plays, by policy or phase if there are several."""
-    from tflow.algos.evaluation import report_of
+    from tflow.algos.evaluation import reporting
     from tflow.commands.choice import chosen
     from tflow.observe.folder import BEST, CONFIG, LATEST, file_of
 
@@ -56,7 +56,7 @@ def played(folder: Path, *, episodes: int, best: bool = False, seed: int = 0) ->
         runs = sorted(str(each.parent) for each in folder.glob(f"*/{CONFIG}"))
         hint = f" There are runs in it: {', '.join(runs[:5])}." if runs else " tflow train makes one."
         raise PlanError(f"{str(folder)!r} is no run folder: it has no {CONFIG}.{hint}")
-    spec = report_of(chosen([], file=folder / CONFIG).algorithm.plan()).workers.spec
+    spec = reporting(chosen([], file=folder / CONFIG).algorithm.plan()).workers.spec
     files = {name: folder / file_of(BEST if best else LATEST, name) for name in spec.losses}
     for file in files.values():
         if not file.is_file():

@@ -33,13 +33,14 @@ from mypy.types import (  # before maptype: the other way round, mypy's modules 
 from mypy.maptype import map_instance_to_supertype  # isort: skip
 
 from tflow import sentences
+from tflow.domain import named_batches
 
 ITER = "tflow.combinators.stream.Iter"
 PAR_ITER = "tflow.combinators.par.ParIter"
 PLAN = "tflow.combinators.runnable.Plan"
 STREAMS = (ITER, PAR_ITER, PLAN)
-BATCH = "tflow.rl.data.batch.Batch"
-MULTI_BATCH = "tflow.rl.data.batch.MultiBatch"
+BATCH = "tflow.types.Columnar"
+MULTI_BATCH = "tflow.types.Keyed"
 SYNC = "tflow.types.Sync"
 
 SINGLE: dict[type[ProperType], str] = {
@@ -47,8 +48,6 @@ SINGLE: dict[type[ProperType], str] = {
     AnyType: "Any",  # Any: how it is written
     UninhabitedType: "Never",
 }
-NAMED = {"Rollout": ("Sampled", sentences.ROLLOUT), "Replayed": ("ReplayedColumns", sentences.REPLAYED)}
-"""Batches that have a name: what their columns are called, and which these are."""
 
 
 def shown(given: Type | None) -> str:
@@ -58,6 +57,11 @@ def shown(given: Type | None) -> str:
     if isinstance(given, TypeAliasType) and keeps_its_name(given):
         return str(given.alias.name) if given.alias is not None else "?"
     return _proper(get_proper_type(given))
+
+
+def as_base(given: Instance, base: str) -> Instance | None:
+    """A type seen as one of its bases."""
+    return next((map_instance_to_supertype(given, each) for each in given.type.mro if each.fullname == base), None)
 
 
 def stream_base(given: Type | None) -> Instance | None:
@@ -126,10 +130,11 @@ def _instance(given: Instance) -> str:
     base = stream_base(given)
     if base is not None:
         return _stream(base)
-    if given.type.fullname == BATCH:
-        return _batch(given.args[0]) if given.args else "Batch"
-    if given.type.fullname == MULTI_BATCH and len(given.args) == 2:
-        return _multi_batch(*given.args)
+    columns, parts = as_base(given, BATCH), as_base(given, MULTI_BATCH)
+    if columns is not None:
+        return _batch(columns.args[0]) if columns.args else given.type.name
+    if parts is not None:
+        return _multi_batch(*parts.args)
     name = given.type.name
     if not given.args or given.type.fullname.startswith("numpy."):  # whose arguments nobody writes
         return name
@@ -171,9 +176,9 @@ def _multi_batch(columns: Type, policies: Type) -> str:
 
 def _union(given: UnionType) -> str:
     names = literals(given)
-    for column_name, known in NAMED.values():
-        if names is not None and set(names) == set(known):
-            return column_name
+    for known in named_batches():
+        if names is not None and set(names) == set(known.columns):
+            return known.columns_name
     parts: list[str] = []
     values: list[str] = []
     where = 0

@@ -32,8 +32,9 @@ class Calls:
     def check(self, call: CallExpr) -> None:
         """Say in better words what mypy does not like about the streams of a call."""
         callee = call.callee
-        if isinstance(callee, RefExpr) and callee.fullname == policy.SELECT:
-            policy.check(self.api, self.labels.scopes, call)
+        picked = policy.picks().get(callee.fullname) if isinstance(callee, RefExpr) else None
+        if picked is not None:
+            policy.check(self.api, self.labels.scopes, call, picked)
         if not said_of(self.api, call):
             return
         if isinstance(callee, MemberExpr):

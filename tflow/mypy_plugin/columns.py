@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from mypy.nodes import TypeInfo
 from mypy.types import Instance, Type
 
-from tflow import sentences
+from tflow import domain, sentences
 from tflow.drawing.shown import shown
 from tflow.mypy_plugin import shapes
 from tflow.mypy_plugin.report import Checker
@@ -32,7 +32,7 @@ def lacks(site: Site, have: Sequence[str] | None, reads: Sequence[str] | None, g
 
 def adder(api: Checker, missing: Sequence[str]) -> str:
     """An operator that adds these columns."""
-    for module in (api.tree.fullname, *sentences.SEARCHED):
+    for module in (api.tree.fullname, *domain.proposed_modules()):
         tree = api.modules.get(module)
         for symbol in tree.names.values() if tree is not None else ():
             node = symbol.node

@@ -8,7 +8,7 @@ from mypy.nodes import MemberExpr, TypeInfo
 from mypy.subtypes import is_subtype
 from mypy.types import Instance, Type, get_proper_type
 
-from tflow import sentences
+from tflow import domain, sentences
 from tflow.drawing.shown import shown
 from tflow.mypy_plugin import shapes
 from tflow.mypy_plugin.labels import Labels
@@ -32,11 +32,11 @@ def bridge(site: Site) -> str:
     given, wanted = get_proper_type(site.element), get_proper_type(site.wanted)
     if isinstance(given, Instance) and given.type.fullname == "builtins.list" and is_subtype(given.args[0], wanted):
         flat = "par_flatten()" if site.method.startswith("par_") else "flatten()"
-        return "ConcatRounds(stream)" if shapes.as_base(given.args[0], shapes.BATCH) else flat
+        return domain.first("concat") if shapes.as_base(given.args[0], shapes.BATCH) else flat
     if isinstance(wanted, Instance) and wanted.type.fullname == "builtins.list" and is_subtype(given, wanted.args[0]):
         return "gather_rounds()" if site.upstream == "gather_sync()" else "batch(...)"
     if shapes.as_base(given, shapes.MULTI_BATCH) and shapes.as_base(wanted, shapes.BATCH):
-        return "Select(stream, policy=...)"
+        return domain.first("select")
     for candidate in operators(site.api, home_of(site)):
         op = shapes.as_base(Instance(candidate, []), shapes.OP)
         if (
@@ -58,7 +58,7 @@ def home_of(site: Site) -> str:
 
 def operators(api: Checker, home: str) -> Iterator[TypeInfo]:
     """Operators that could be meant: those with a name, and no type variables."""
-    for module in dict.fromkeys((home, *sentences.SEARCHED)):
+    for module in dict.fromkeys((home, *domain.proposed_modules())):
         tree = api.modules.get(module)
         for symbol in tree.names.values() if tree is not None else ():
             node = symbol.node

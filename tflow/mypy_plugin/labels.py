@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from importlib import import_module
 
 from mypy.nodes import (
     CallExpr,
@@ -20,23 +23,10 @@ from mypy.nodes import (
 )
 from mypy.types import Instance, Type, get_proper_type
 
-from tflow.mypy_plugin import tree
+import tflow
+from tflow import domain
+from tflow.mypy_plugin import shapes, templates, tree
 
-FUNCTIONS = {"map", "filter", "tap", "flat_map", "scan"}
-OPERATORS = {"for_each", "with_columns"}
-NUMBERS = {"batch", "take", "shuffle", "repartition"}
-PLAIN = {"gather_sync", "gather_rounds", "gather_async", "flatten", "drain", "zip"}
-OVER_ACTORS = {"ParallelRollouts", "ParallelReplay", "ParallelEvaluations"}
-USUAL = {
-    "tflow.rl.rollout.worker_spec.create_rollout_workers": "workers",
-    "tflow.rl.replay.replay_spec.create_replay_actors": "replay",
-    "tflow.rl.rollout.worker_spec.create_learner": "learner",
-    "tflow.combinators.actors.create_actor": "",
-    "tflow.combinators.actors.create_actors": "",
-}
-"""What actors are called if nobody says otherwise; empty: as what makes them."""
-COUNTED = {"from_range"}
-SHOWN: dict[str, str] = dict.fromkeys(("from_items", "par_from_items", "par_from_range", "par_from_iterables"), "...")
 TypeOf = Callable[[Expression], Type | None]
 
 
@@ -63,6 +53,22 @@ def source(expr: Expression) -> str:
             return "..."
 
 
+@cache
+def public(fullname: str) -> object:
+    """What a public name of tflow stands for; None if it has none, or if it is no description."""
+    module, _, name = fullname.rpartition(".")
+    if tflow.home_of(name) != module or any(name in each.heavy for each in domain.domains()):
+        return None
+    return getattr(import_module(module), name, None)
+
+
+@cache
+def parameters(fullname: str) -> Mapping[str, inspect.Parameter]:
+    """The parameters of a public function; none if it is not one."""
+    found = public(fullname)
+    return inspect.signature(found).parameters if inspect.isfunction(found) else {}
+
+
 class Labels:
     """Labels within one function or module: names are followed to where they are defined."""
 
@@ -83,43 +89,67 @@ class Labels:
         return source(expr)
 
     def call(self, call: CallExpr) -> str:
-        """The label of a call: a method of a stream, a class of streams, or another function."""
-        callee, first = call.callee, call.args[0] if call.args else None
+        """The label of a call: a method of a stream, a function or class of tflow, or another function."""
+        callee = call.callee
         name = callee.name if isinstance(callee, (NameExpr, MemberExpr)) else source(callee)
-        bare = name.removeprefix("par_")
-        if first is not None and bare in FUNCTIONS:
-            return f"{name}({self.function(first)})"
-        if first is not None and bare in OPERATORS:
-            return f"{name.replace('with_columns', 'for_each')}({self.class_of(first)})"
-        if first is not None and bare in NUMBERS:
-            return f"{name}({source(first)})"
-        if bare in ("call", "hand_off") and len(call.args) > 1:
-            return f"{name}({self.actors(call.args[0])}, {self.class_of(call.args[1])})"
-        if bare == "split":
-            return f"split({source(first) if first is not None and call.arg_names[0] in (None, 'n') else 2})"
-        if bare == "every" and first is not None:
-            return f"every({call.arg_names[0]}={source(first)})"
-        if bare in PLAIN:
-            return f"{name}()"
-        if name in OVER_ACTORS and first is not None:
-            return f"{name}({self.actors(first)})"
-        if name == "Select":
-            chosen = [arg.value for arg in call.args if isinstance(arg, StrExpr)]
-            return f"Select({', '.join(chosen)})"
         if isinstance(callee, RefExpr) and callee.fullname.startswith("tflow."):
-            return f"{name}({source(first) if first is not None and name in COUNTED else SHOWN.get(name, '')})"
+            shape: str = getattr(public(callee.fullname), "shape", "") or f"{name}()"
+            return self.filled(shape, dict(self.arguments(call, shapes.parameters(self.type_of(callee)), None)))
+        stream = shapes.stream(self.type_of(callee.expr)) if isinstance(callee, MemberExpr) else None
+        kinds = (shapes.ITER, shapes.PAR_ITER) if stream is None else (stream.type.fullname,)
+        for kind in kinds if isinstance(callee, MemberExpr) else ():  # where types are not known, the name says which it is
+            given = list(self.arguments(call, *templates.parameters_of(kind, name)))
+            found = templates.template(kind, name, tuple(dict.fromkeys(each for each, _ in given)))
+            if found is not None:
+                return self.filled(found.text, given, found.gaps)
         return name
+
+    def arguments(self, call: CallExpr, by_place: Sequence[str], rest: str | None) -> Iterator[tuple[str, Expression]]:
+        """The arguments of a call with the names of their parameters."""
+        for place, (given, name) in enumerate(zip(call.args, call.arg_names, strict=True)):
+            known = name or (by_place[place] if place < len(by_place) else rest)
+            if known is not None:
+                yield known, given
+
+    def filled(
+        self, text: str, given: Iterable[tuple[str, Expression]] | dict[str, Expression], gaps: Mapping[str, str] | None = None
+    ) -> str:
+        """A label with its gaps filled."""
+        shown: dict[str, list[str]] = {}
+        for name, expr in given.items() if isinstance(given, dict) else given:
+            if f"{{{name}}}" in text:
+                shown.setdefault(name, []).append(self.shown(expr, gaps[name] if gaps is not None else None))
+        for name, parts in shown.items():
+            text = text.replace(f"{{{name}}}", ", ".join(parts))
+        return text
+
+    def shown(self, expr: Expression, kind: str | None) -> str:
+        """An argument as a plan shows it."""
+        if kind == "function":
+            return self.function(expr)
+        if kind == "operator":
+            return self.class_of(expr)
+        if kind == "actors" or (kind is None and shapes.as_base(self.type_of(expr), shapes.ACTORS) is not None):
+            return self.actors(expr)
+        if kind is None and shapes.is_function(self.type_of(expr)):
+            return self.function(expr)
+        return expr.value if isinstance(expr, StrExpr) else source(expr)
 
     def actors(self, expr: Expression) -> str:
         """What actors are called: as they are told, or as usual."""
         made = self.scopes.definition(expr.node) if isinstance(expr, NameExpr) and isinstance(expr.node, Var) else expr
         by = made.callee.fullname if isinstance(made, CallExpr) and isinstance(made.callee, RefExpr) else ""
-        if not isinstance(made, CallExpr) or by not in USUAL:
+        if not isinstance(made, CallExpr) or not by.startswith("tflow."):
             return source(expr)
         told = [given for given, name in zip(made.args, made.arg_names, strict=True) if name == "name"]
         if told:
             return told[0].value if isinstance(told[0], StrExpr) else source(expr)
-        return USUAL[by] or (self.function(made.args[0]) if made.args else source(expr))
+        parameter = parameters(by).get("name")
+        if parameter is None:
+            return source(expr)
+        if isinstance(parameter.default, str):
+            return parameter.default
+        return self.function(made.args[0]) if made.args else source(expr)  # they are called as what makes them
 
     def function(self, expr: Expression) -> str:
         """A function as plans show it."""

@@ -10,8 +10,6 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable
-from functools import cache
-from importlib import import_module
 
 from mypy.nodes import (
     ArgKind,
@@ -32,22 +30,20 @@ from mypy.nodes import (
 )
 from mypy.types import CallableType, Instance, LiteralType, Overloaded, Type, get_proper_type
 
-import tflow
-from tflow import sentences
-from tflow.mypy_plugin import shapes, tree
-from tflow.mypy_plugin.labels import TypeOf
+from tflow import domain, sentences
+from tflow.mypy_plugin import policy, shapes, tree
+from tflow.mypy_plugin.labels import TypeOf, public
 from tflow.mypy_plugin.report import Checker, report
+from tflow.mypy_plugin.templates import actor_called, function_called, operator_called, stand_in_stream
 
 CODE = "tflow-literal"
-TRIED = ("tflow.combinators.", "tflow.rl.")
+TRIED = ("tflow.combinators.", *(f"{each.package}." for each in domain.domains()))
 """Where descriptions are made. What is elsewhere (runtimes, tests) may start something."""
 MOST_SHARDS = 1_000
-STARTS = {"Policy", "RolloutWorker", "Tensors"}
-"""What is not a description. Some of it would import torch here."""
 ABOUT_FUNCTIONS = ("for_each", "map", "filter", "tap", "flat_map", "scan", "with_columns", "zip")
 NOT_TRIED = {"run", "validate", *ABOUT_FUNCTIONS, *(f"par_{name}" for name in ABOUT_FUNCTIONS)}
 """Methods that start something, and those that other rules are about."""
-NEED_ARGUMENTS = {"every", "select_shards", "Union", "ParUnion", "create_rollout_workers"}
+NEED_ARGUMENTS = {"every", "select_shards", "Union", "ParUnion", *(name.rpartition(".")[2] for name in policy.named_by())}
 CONSTANTS = {"builtins.True": True, "builtins.False": False, "builtins.None": None}
 
 
@@ -152,7 +148,7 @@ class Trial:
             if found is None or callee.name in NOT_TRIED:
                 raise Unknown
         elif isinstance(callee, RefExpr) and callee.fullname.startswith(TRIED):
-            found = description_named(callee.fullname)
+            found = public(callee.fullname)
         else:
             raise Unknown
         if not callable(found):
@@ -169,7 +165,7 @@ class Trial:
 
             asked = [shard for shard in map(self.value, call.args) if isinstance(shard, int)]
             return par_from_items((), shards=min(max(asked, default=0) + 1, MOST_SHARDS))
-        return stand_in_stream(kind)
+        return stand_in_stream(kind.type.fullname)
 
     # ------------------------------------------------------------------- values
 
@@ -219,7 +215,7 @@ class Trial:
 
         if id(call) not in self.made:
             self.made[id(call)] = NOTHING
-            if not isinstance(call.callee, RefExpr) or not call.callee.fullname.startswith("tflow.rl."):
+            if not isinstance(call.callee, RefExpr) or not call.callee.fullname.startswith(TRIED[1:]):
                 raise Unknown
             try:
                 return self.call(call)
@@ -235,13 +231,13 @@ class Trial:
         found = get_proper_type(t) if t is not None else None
         kind = shapes.stream(found)
         if kind is not None and kind.type.fullname != shapes.PLAN:
-            return stand_in_stream(kind)
+            return stand_in_stream(kind.type.fullname)
         if isinstance(found, (CallableType, Overloaded)) and (classes or not found.is_type_obj()):
-            return stand_in_function
+            return function_called("anything")
         if shapes.as_base(found, shapes.OP):
-            return stand_in_operator()
+            return operator_called("Anything")
         if shapes.as_base(found, "tflow.combinators.actors.Actor"):
-            return stand_in_actor()
+            return actor_called("anything")
         return inspect.Parameter.empty
 
 
@@ -264,15 +260,6 @@ def persists(
     return not any(re.search(rf"\b{name}\b", sentence) for name in left_out)
 
 
-@cache
-def description_named(fullname: str) -> object:
-    """A public name that makes descriptions."""
-    module, _, name = fullname.rpartition(".")
-    if name in STARTS or tflow.home_of(name) != module:
-        return None
-    return getattr(import_module(module), name)
-
-
 def worth_trying(call: CallExpr) -> bool:
     """False where nothing can be refused that is not a type error anyway: most methods are about functions and operators."""
     callee = call.callee
@@ -289,36 +276,3 @@ def literal_value(t: Type | None) -> object:
     if isinstance(found, Instance) and found.last_known_value is not None:
         found = found.last_known_value
     return found.value if isinstance(found, LiteralType) and not found.is_enum_literal() else None
-
-
-def stand_in_function(*_: object) -> None:
-    """Accepts everything."""
-
-
-def stand_in_stream(kind: Instance) -> object:
-    return _stand_in_streams()[kind.type.fullname == shapes.PAR_ITER]
-
-
-@cache
-def _stand_in_streams() -> tuple[object, object]:
-    from tflow.combinators.create import from_items, par_from_items
-
-    return from_items(()), par_from_items((), shards=1)
-
-
-@cache
-def stand_in_operator() -> object:
-    from tflow.types import Stateless
-
-    class Anything(Stateless[object, object]):
-        def apply(self, item: object, /) -> object:
-            return item
-
-    return Anything()
-
-
-@cache
-def stand_in_actor() -> object:
-    from tflow.combinators.actors import create_actor
-
-    return create_actor(stand_in_function)

@@ -6,34 +6,43 @@ the stream is followed back to where its workers are made.
 
 from __future__ import annotations
 
+from functools import cache
+
 from mypy.nodes import CallExpr, DictExpr, Expression, ListExpr, MemberExpr, NameExpr, RefExpr, SetExpr, StrExpr, TupleExpr, Var
 
-from tflow import sentences
+from tflow import domain, sentences
 from tflow.mypy_plugin import shapes, tree
 from tflow.mypy_plugin.report import Checker, report
 
 CODE = "tflow-policy"
-SELECT = "tflow.rl.rollout.worker_spec.Select"
-NAMED_BY = {
-    "tflow.rl.rollout.worker_spec.create_rollout_workers": "losses",
-    "tflow.rl.replay.replay_spec.create_replay_actors": "policies",
-}
 
 
-def check(api: Checker, scopes: tree.Scopes, call: CallExpr) -> None:
-    """``Select(stream, policy=...)``."""
+@cache
+def picks() -> dict[str, str]:
+    """By class that picks one part of several: its argument that names the part."""
+    return {name: argument for each in domain.domains() for name, argument in each.picks.items()}
+
+
+@cache
+def named_by() -> dict[str, str]:
+    """By function that makes what has several parts: its argument whose members are their names."""
+    return {name: argument for each in domain.domains() for name, argument in each.names.items()}
+
+
+def check(api: Checker, scopes: tree.Scopes, call: CallExpr, argument: str) -> None:
+    """``Select(stream, policy=...)``: the part that ``argument`` names must be there."""
     given = dict(zip((name or "stream" for name in call.arg_names), call.args, strict=True))
-    if "stream" not in given or "policy" not in given:
+    if "stream" not in given or argument not in given:
         return
     found = shapes.as_base(api.lookup_type_or_none(given["stream"]), shapes.ITER)
     batch = shapes.as_base(found.args[0], shapes.MULTI_BATCH) if found is not None else None
     if batch is None:
         return
     known = shapes.literals(batch.args[1]) or policies_of(given["stream"], scopes)
-    wanted = shapes.literals(api.lookup_type_or_none(given["policy"]))
+    wanted = shapes.literals(api.lookup_type_or_none(given[argument]))
     wrong = [name for name in wanted or () if known and name not in known]
     if wrong:
-        report(api, CODE, sentences.policy(wrong[0], known), given["policy"], instead_of=call)
+        report(api, CODE, sentences.policy(wrong[0], known), given[argument], instead_of=call)
 
 
 def policies_of(expr: Expression, scopes: tree.Scopes) -> list[str]:
@@ -47,8 +56,8 @@ def policies_of(expr: Expression, scopes: tree.Scopes) -> list[str]:
     if isinstance(expr.callee, MemberExpr) and not expr.callee.fullname.startswith("tflow."):
         return policies_of(expr.callee.expr, scopes)
     by = expr.callee.fullname if isinstance(expr.callee, RefExpr) else ""
-    if by in NAMED_BY:
-        given = [each for each, name in zip(expr.args, expr.arg_names, strict=True) if name == NAMED_BY[by]]
+    if by in named_by():
+        given = [each for each, name in zip(expr.args, expr.arg_names, strict=True) if name == named_by()[by]]
         return names_in(given[0], scopes) if given else []
     return policies_of(expr.args[0], scopes) if by.startswith("tflow.") and expr.args else []
 

@@ -33,8 +33,8 @@ ACTORS = "tflow.combinators.actors.Actors"
 ON_ACTOR = "tflow.types.OnActor"
 ASYNC = "tflow.types.Async"
 SYNC = "tflow.types.Sync"
-BATCH = "tflow.rl.data.batch.Batch"
-MULTI_BATCH = "tflow.rl.data.batch.MultiBatch"
+BATCH = "tflow.types.Columnar"
+MULTI_BATCH = "tflow.types.Keyed"
 ANYTHING = AnyType(TypeOfAny.special_form)
 
 

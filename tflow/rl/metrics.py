@@ -15,12 +15,13 @@ from tflow.combinators import check, graph, nodes
 from tflow.combinators.actors import Actors
 from tflow.combinators.runnable import Plan
 from tflow.combinators.stream import Iter
+from tflow.combinators.union import Union
 from tflow.errors import PlanError
 from tflow.live import Live, Progress
 from tflow.rl.data.batch import Batch, MultiBatch, Sampled
 from tflow.rl.data.episodes import NONE, Episodes
-from tflow.rl.learning.training import TrainStats
-from tflow.rl.rollout.evaluation import Evaluators
+from tflow.rl.learning.training import TrainStats, UpdateWeights
+from tflow.rl.rollout.evaluation import Evaluators, ParallelEvaluations
 from tflow.rl.rollout.worker_spec import AnyWorkers
 from tflow.types import Frozen, StatefulLiveOp
 
@@ -221,22 +222,48 @@ class ReportMetrics(Plan[Metrics]):
     Law: what was sampled and what was trained is counted once, in whatever order items arrive.
     """
 
-    __slots__ = ()
+    __slots__ = ("evaluators", "report", "workers")
+    workers: AnyWorkers
+    """Whose policies are trained."""
+    evaluators: tuple[Evaluators, ...]
+    """Who evaluates them."""
+    report: Report
+    """The operator at the end."""
 
     def __init__(self, stream: Iter[Reported], workers: AnyWorkers) -> None:
         check.instance("ReportMetrics", "stream", stream, Iter, sentences.DRIVER_STREAM)
         check.instance("ReportMetrics", "workers", workers, AnyWorkers, "what create_rollout_workers returns")
-        check_evaluators(stream.node)
-        super().__init__(nodes.ForEach(stream.node, Report(workers)))
+        object.__setattr__(self, "workers", workers)
+        object.__setattr__(self, "report", Report(workers))
+        object.__setattr__(self, "evaluators", evaluators_before(stream.node))
+        super().__init__(nodes.ForEach(stream.node, self.report))
+
+    def beside(self, evaluators: Evaluators) -> ReportMetrics:
+        """The same plan with evaluators beside it, which get the weights of the moment.
+
+        Law: what the plan trains on stays the same.
+        """
+
+        def extended(node: nodes.Node) -> nodes.Node:
+            if node.operator is not self.report:
+                return node
+            sent: Iter[Reported] = Iter(node.inputs[0])
+            sent = sent.for_each(UpdateWeights(self.workers, evaluators))
+            both = Union(sent, ParallelEvaluations(evaluators).gather_async())
+            return node.with_inputs({node.inputs[0]: both.node})
+
+        return self._over(graph.rewritten(self.node, extended), evaluators=(*self.evaluators, evaluators))
 
 
-def check_evaluators(sink: nodes.Node) -> None:
-    """Somebody must send weights to those who evaluate."""
+def evaluators_before(sink: nodes.Node) -> tuple[Evaluators, ...]:
+    """Who evaluates in a plan. Somebody must send them weights."""
     order = graph.walk(sink)
-    told = {other for each in order if isinstance(each, nodes.ForEach) for other in getattr(each.op, "others", ())}
-    for node in order:
-        if isinstance(node, nodes.FromActors) and isinstance(node.of, Evaluators) and node.of not in told:
+    found = dict.fromkeys(actors for node in order for actors in node.actors if isinstance(actors, Evaluators))
+    told = {actors for node in order for actors in node.sends_to}
+    for evaluators in found:
+        if evaluators not in told:
             raise PlanError(
-                f"ReportMetrics: nobody sends weights to {node.of.name}, so the first policy would be evaluated for ever. Put "
+                f"ReportMetrics: nobody sends weights to {evaluators.name}, so the first policy would be evaluated for ever. Put "
                 "for_each(UpdateWeights(workers, evaluators)) behind what trains."
             )
+    return tuple(found)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Generic, Literal, Never, Self, TypeAlias, cast
+from typing import Literal, Never, Self, TypeAlias, cast
 
 import numpy as np
 from typing_extensions import TypeVar
@@ -34,7 +34,7 @@ Sampled = Literal["obs", "actions", "rewards", "terminated", "truncated", "t", "
 it expected (``finals`` has the values of the final observations)."""
 
 
-class Batch(Frozen, Columnar, Generic[Kc]):
+class Batch(Frozen, Columnar[Kc]):
     """Columns of equal length. Nothing changes a batch; methods return new ones that share memory where they can.
 
     >>> import numpy as np
@@ -303,7 +303,7 @@ def _restored(kind: type[Batch[str]], *parts: *Parts) -> Batch[str]:
     return kind.__new__(kind)._fill(*parts)
 
 
-class MultiBatch(Frozen, Keyed, Generic[Kc, P]):
+class MultiBatch(Frozen, Keyed[Kc, P]):
     """One batch per policy, sampled together from an env with several agents."""
 
     __slots__ = ("batches", "env_steps", "summary")

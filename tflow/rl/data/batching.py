@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Never, cast, overload
+from typing import Any, ClassVar, Literal, Never, cast, overload
 
 from typing_extensions import TypeVar
 
@@ -43,6 +43,7 @@ class ConcatBatches(Iter[Batch[K], Ci]):
     """
 
     __slots__ = ()
+    shape: ClassVar[str] = "ConcatBatches({rows})"
 
     @overload
     def __init__(self, stream: Iter[Batch[K], Ci], *, rows: int, exact: Literal[False] = False) -> None: ...
@@ -53,7 +54,7 @@ class ConcatBatches(Iter[Batch[K], Ci]):
         check.whole("ConcatBatches", "rows", rows, least=1)
         check.yes_or_no("ConcatBatches", "exact", exact)
         grouped = stream.batch(rows, weigh=rows_in, cut=cut_at if exact else None)
-        super().__init__(Map(grouped.node, Batch.concat, shown_as=f"ConcatBatches({rows})"))
+        super().__init__(Map(grouped.node, Batch.concat, shown_as=self.shown(rows=rows)))
 
 
 class ConcatRounds(Iter[Batch[K], Ci]):
@@ -63,10 +64,11 @@ class ConcatRounds(Iter[Batch[K], Ci]):
     """
 
     __slots__ = ()
+    shape: ClassVar[str] = "ConcatRounds()"
 
     def __init__(self, stream: Iter[list[Batch[K]], Ci]) -> None:
         check.instance("ConcatRounds", "stream", stream, Iter, "what gather_rounds() gives")
-        super().__init__(Map(stream.node, Batch.concat, shown_as="ConcatRounds()"))
+        super().__init__(Map(stream.node, Batch.concat, shown_as=self.shape))
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Generic, Literal, cast, overload
+from typing import ClassVar, Generic, Literal, cast, overload
 
 import numpy as np
 from typing_extensions import TypeVar
@@ -178,6 +178,7 @@ class ParallelReplay(ParIter[T]):
     """
 
     __slots__ = ()
+    shape: ClassVar[str] = "ParallelReplay({replay})"
 
     @overload
     def __init__(self: ParallelReplay[Replayed], replay: ReplayActors) -> None: ...
@@ -186,7 +187,7 @@ class ParallelReplay(ParIter[T]):
     def __init__(self, replay: AnyReplay) -> None:
         check.instance("ParallelReplay", "replay", replay, AnyReplay, "what create_replay_actors returns")
         pull = MultiReplayActor.experience if isinstance(replay, MultiReplayActors) else ReplayActor.sample
-        super().__init__(nodes.FromActors(replay, pull, gate=replay.limiter, title="ParallelReplay"))
+        super().__init__(nodes.FromActors(replay, pull, gate=replay.limiter, shown_as=self.shown(replay=replay.name)))
 
 
 class UpdatePriorities(LiveOp[Replayed, Replayed, Async]):
@@ -253,10 +254,11 @@ class MixInReplay(Iter[U, Async]):
     """
 
     __slots__ = ()
+    shape: ClassVar[str] = "MixInReplay()"
 
     def __init__(self, stream: Iter[U], *, slots: int, proportion: float, seed: int = 0) -> None:
         check.instance("MixInReplay", "stream", stream, Iter, sentences.DRIVER_STREAM)
         check.whole("MixInReplay", "slots", slots, least=1)
         check.at_least_zero("MixInReplay", "proportion", proportion)
         check.whole("MixInReplay", "seed", seed, least=0)
-        super().__init__(nodes.MixIn(stream.node, slots, proportion, seed))
+        super().__init__(nodes.MixIn(stream.node, slots, proportion, seed, shown_as=self.shape))

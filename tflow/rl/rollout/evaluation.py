@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import cast
+from typing import ClassVar, cast
 
 from tflow.combinators import check, nodes
 from tflow.combinators.actors import ANYWHERE, Place, Resident
@@ -89,8 +89,9 @@ class ParallelEvaluations(ParIter[Episodes]):
     """
 
     __slots__ = ()
+    shape: ClassVar[str] = "ParallelEvaluations({workers})"
 
     def __init__(self, workers: Evaluators) -> None:
         check.instance("ParallelEvaluations", "workers", workers, Evaluators, "what create_evaluation_workers returns")
         pull = cast("Callable[[object], object]", RolloutWorker.evaluate)
-        super().__init__(nodes.FromActors(workers, pull, gate=workers.due, title="ParallelEvaluations"))
+        super().__init__(nodes.FromActors(workers, pull, gate=workers.due, shown_as=self.shown(workers=workers.name)))

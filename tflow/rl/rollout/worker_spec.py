@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, get_args, get_origin, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, get_args, get_origin, overload
 
 from typing_extensions import TypeVar
 
@@ -304,6 +304,7 @@ class ParallelRollouts(ParIter[T]):
     """
 
     __slots__ = ()
+    shape: ClassVar[str] = "ParallelRollouts({workers})"
 
     @overload
     def __init__(self: ParallelRollouts[Rollout], workers: Workers[Any, Any]) -> None: ...  # Any: whatever its loss
@@ -312,7 +313,7 @@ class ParallelRollouts(ParIter[T]):
     def __init__(self, workers: AnyWorkers) -> None:
         check.instance("ParallelRollouts", "workers", workers, AnyWorkers, "what create_rollout_workers returns")
         pull = MultiWorker.sample if isinstance(workers, MultiWorkers) else SingleWorker.sample
-        super().__init__(nodes.FromActors(workers, pull, title="ParallelRollouts"))
+        super().__init__(nodes.FromActors(workers, pull, shown_as=self.shown(workers=workers.name)))
 
 
 @dataclass(frozen=True)
@@ -337,6 +338,7 @@ class Select(Iter[Batch[K], Ci]):
     """
 
     __slots__ = ()
+    shape: ClassVar[str] = "Select({policy})"
 
     def __init__(self, stream: Iter[MultiBatch[K, P], Ci], *, policy: P) -> None:
         check.instance("Select", "stream", stream, Iter, sentences.DRIVER_STREAM)
@@ -344,7 +346,7 @@ class Select(Iter[Batch[K], Ci]):
         if known and policy not in known:
             raise PlanError(sentences.policy(policy, known))
         chosen = nodes.ForEach(stream.node, OfPolicy(policy))
-        super().__init__(nodes.Filter(chosen, has_rows, shown_as=f"Select({policy})"))
+        super().__init__(nodes.Filter(chosen, has_rows, shown_as=self.shown(policy=policy)))
 
 
 def policies_of(node: nodes.Node) -> tuple[str, ...]:

@@ -1,0 +1,76 @@
+"""What a library adds to the words of plans: names of batches, operators to propose, classes that pick a part by name.
+
+``tflow.combinators`` and ``tflow.mypy_plugin`` know no subject matter. A library such as ``tflow.rl`` registers its own when it
+is imported; a checker, which imports no plan, loads the libraries that come with tflow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+
+LIBRARIES = ("tflow.rl",)
+
+
+@dataclass(frozen=True)
+class NamedBatch:
+    """A batch that is known by the columns it has."""
+
+    name: str
+    columns_name: str
+    """What its columns are called together, in types."""
+    columns: tuple[str, ...]
+    source: str = ""
+    """Where such batches come from, for a plan that lacks its columns."""
+
+
+@dataclass(frozen=True)
+class Domain:
+    """What a library adds."""
+
+    package: str
+    """Where its descriptions are made: calling what is there starts nothing."""
+    batches: Sequence[NamedBatch] = ()
+    proposed: Sequence[str] = ()
+    """Modules whose operators are proposed when a plan does not fit."""
+    concat: str = ""
+    """What turns lists of batches into batches."""
+    select: str = ""
+    """What picks one part out of several that have names."""
+    picks: Mapping[str, str] = field(default_factory=dict)
+    """By qualified name of a class that picks a part: its argument that names the part."""
+    names: Mapping[str, str] = field(default_factory=dict)
+    """By qualified name of a function: its argument whose members are the names."""
+    heavy: frozenset[str] = frozenset()
+    """Public names of the package that are no descriptions."""
+
+
+_registered: dict[str, Domain] = {}
+
+
+def register(domain: Domain) -> None:
+    """Add what a library brings; once more changes nothing."""
+    _registered[domain.package] = domain
+
+
+def domains() -> list[Domain]:
+    """All that are known."""
+    for library in LIBRARIES:
+        import_module(library)
+    return list(_registered.values())
+
+
+def named_batches() -> list[NamedBatch]:
+    """All batches that have a name."""
+    return [batch for domain in domains() for batch in domain.batches]
+
+
+def proposed_modules() -> list[str]:
+    """All modules whose operators are proposed."""
+    return [module for domain in domains() for module in domain.proposed]
+
+
+def first(field_of: str) -> str:
+    """The first word that a library has for something; empty if none has."""
+    return next((word for domain in domains() if (word := getattr(domain, field_of))), "")
