@@ -270,7 +270,7 @@ def test_a_plan_of_ones_own_loss_and_optimiser() -> None:
 @pytest.mark.parametrize(
     ("options", "found"),
     [
-        ({"duelling": True}, "duelling=True"),
+        ({"dueling": True}, "dueling=True"),
         ({"noisy": True, "epsilon": 0.0}, "noisy=True"),
         ({"kind": "categorical", "atoms": 11, "v_min": 0.0, "v_max": 50.0}, "kind='categorical', atoms=11"),
         ({"kind": "quantile", "atoms": 7}, "kind='quantile', atoms=7"),

@@ -155,12 +155,12 @@ def test_who_renews_targets_by_an_operator_is_not_overruled() -> None:
     store = ParallelRollouts(workers).gather_sync().for_each(StoreToBuffer(replay))
     train_op = ParallelReplay(replay).gather_sync().for_each(TrainOneStep(workers))
     with Union(store.drain(), train_op.for_each(UpdateTargetNetwork(workers, every=5))).run() as run:
-        renewed = [run.ask(workers.learner, renewed_at)[0] for _ in zip(range(11), run, strict=False)]
+        renewed = [run.ask(workers.learner, target_updated_at)[0] for _ in zip(range(11), run, strict=False)]
     assert renewed == [0] * 4 + [5] * 5 + [10] * 2
 
 
-def renewed_at(learner: Learner) -> int:
-    return learner.renewed_at
+def target_updated_at(learner: Learner) -> int:
+    return learner.target_updated_at
 
 
 def test_a_stop_function_that_fails_ends_the_run() -> None:

@@ -137,8 +137,8 @@ def test_whole_numbers_may_be_written_in_short() -> None:
 
 
 def test_flags_without_values_are_yes_or_no() -> None:
-    found = configured(DQN, affirmed(DQN, {"duelling": ALONE, "no_double": ALONE}))
-    assert (found.duelling, found.double) == (True, False)
+    found = configured(DQN, affirmed(DQN, {"dueling": ALONE, "no_double": ALONE}))
+    assert (found.dueling, found.double) == (True, False)
 
 
 def test_flags_lead_into_configurations_inside() -> None:

@@ -36,7 +36,7 @@ from tflow.errors import EnvError, PlanError
 from tflow.rl.data.arrays import Array
 from tflow.rl.envs.env import MOST_RESTARTS, Envs, LoopEnvs
 from tflow.rl.envs.env_spec import EnvSpec, Vectorizer
-from tflow.rl.envs.spaces import ActionLayout, Layout, Mismatch
+from tflow.rl.envs.spaces import ActionLayout, Mismatch, ObsLayout
 from tflow.rl.envs.vector_env import VectorEnvs
 
 NEXT, SAME, OFF = AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP, AutoresetMode.DISABLED
@@ -542,14 +542,14 @@ def test_copies_need_the_same_spaces() -> None:
 )
 def test_spaces_that_do_not_fit_arrays_are_refused(space: Any, sentence: str) -> None:  # Any: spaces are generic
     with pytest.raises(Mismatch, match=sentence):
-        Layout(space)
+        ObsLayout(space)
     with pytest.raises(Mismatch, match=r"actions have the space .* Supported are Discrete, MultiDiscrete, Box and MultiBinary"):
         ActionLayout(space)
 
 
 @given(value=st.floats(width=64, allow_nan=False, allow_infinity=False).filter(lambda x: abs(x) < 1e38))
 def test_float64_observations_of_a_float32_space_are_rounded(value: float) -> None:
-    row = array(Layout(SPACES["box"]).row(np.full(4, value)))
+    row = array(ObsLayout(SPACES["box"]).row(np.full(4, value)))
     assert row.dtype == np.float32
     assert (row == np.float32(value)).all()
 

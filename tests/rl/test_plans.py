@@ -392,7 +392,7 @@ def test_a_learner_elsewhere_says_if_nobody_would_renew_its_target() -> None:
     stream, learner = training(2)
     with stream.run() as run:
         trained = sum(isinstance(next(run), TrainStats) for _ in range(12))
-        assert run.ask(learner, renewed_at) == [trained // 2 * 2]
+        assert run.ask(learner, target_updated_at) == [trained // 2 * 2]
 
 
 @pytest.mark.parametrize("every", [None, 3])
@@ -402,12 +402,12 @@ def test_a_learner_renews_its_target_as_often_as_its_loss_says(every: int | None
     store = ParallelRollouts(workers).gather_sync().for_each(StoreToBuffer(replay))
     train = ParallelReplay(replay).gather_sync().for_each(TrainOneStep(workers))
     with Union(store.drain(), train).run() as run:
-        seen = [(next(run).version, *run.ask(workers.learner, renewed_at)) for _ in range(7)]
+        seen = [(next(run).version, *run.ask(workers.learner, target_updated_at)) for _ in range(7)]
     assert seen == [(update, 0 if every is None else update // every * every) for update in range(1, 8)]
 
 
-def renewed_at(learner: Learner) -> int:
-    return learner.renewed_at
+def target_updated_at(learner: Learner) -> int:
+    return learner.target_updated_at
 
 
 # --------------------------------------------------------------------------- gradients

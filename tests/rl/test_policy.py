@@ -22,7 +22,7 @@ from tflow import A3CLoss, ActorCriticSpec, Adam, Batch, CheckpointError, DQNLos
 from tflow.rl.learning.learner import Learner
 from tflow.rl.learning.optimizers import SGD, Optimizer
 from tflow.rl.policy.flat import FlatWeights, tensor
-from tflow.rl.policy.network_spec import LSTM, MLP, ImpalaCNN, Members, ModelLike, NatureCNN, SmallCNN
+from tflow.rl.policy.network_spec import LSTM, MLP, DictEncoder, ImpalaCNN, ModelLike, NatureCNN, SmallCNN
 from tflow.rl.policy.policy import ActorCritic, Policy, QPolicy
 from tflow.rl.policy.policy_spec import PolicySpec, make_policy
 from tflow.rl.policy.saving import space_from_json, space_to_json
@@ -56,7 +56,7 @@ def policy(
         (BOX, spaces.Box(-2.0, 2.0, (2,), np.float32), MLP((8,)), ActorCriticSpec(squash=True)),
         (spaces.Discrete(5), spaces.Discrete(2), "auto", ActorCriticSpec()),
         (NESTED, spaces.Discrete(2), "auto", ActorCriticSpec(shared=True)),
-        (NESTED, spaces.Discrete(2), Members({"camera": SmallCNN(16)}, MLP((8,))), QSpec(duelling=True)),
+        (NESTED, spaces.Discrete(2), DictEncoder({"camera": SmallCNN(16)}, MLP((8,))), QSpec(dueling=True)),
         (PICTURE, spaces.Discrete(6), NatureCNN(16), QSpec(kind="categorical", atoms=11)),
         (PICTURE, spaces.Discrete(6), ImpalaCNN((4,), 8), ActorCriticSpec(shared=True)),
         (BOX, spaces.Discrete(4), LSTM(5, MLP((8,))), ActorCriticSpec()),
@@ -288,7 +288,7 @@ def test_a_learner_goes_on_exactly_from_its_state() -> None:
     one = Learner(policy(spec=QSpec()), DQNLoss(), Adam(lr=0.01), seed=3)
     data = replayed()
     one.train(data, minibatch=4)
-    one.renew_target(every=1)
+    one.update_target(every=1)
     other = Learner(policy(spec=QSpec(), seed=9), DQNLoss(), Adam(lr=0.01), seed=8)
     other.load(one.state())
     for learner in (one, other):
@@ -319,11 +319,11 @@ def test_the_target_network_follows_hard_or_softly() -> None:
     start = learner.weights
     learner.train(replayed())
     np.testing.assert_array_equal(learner.target.flat.get(), start)
-    assert not learner.renew_target(every=2)
-    assert learner.renew_target(every=1, tau=0.25)
+    assert not learner.update_target(every=2)
+    assert learner.update_target(every=1, tau=0.25)
     np.testing.assert_allclose(learner.target.flat.get(), start + 0.25 * (learner.weights - start), rtol=1e-5, atol=1e-7)
     learner.train(replayed())
-    learner.renew_target()
+    learner.update_target()
     np.testing.assert_array_equal(learner.target.flat.get(), learner.weights)
 
 

@@ -431,12 +431,12 @@ def test_training_after_an_evaluation_begins_with_other_episodes() -> None:
 
 def test_schedules_go_on_where_the_driver_says_all_are() -> None:
     worker = SingleWorker(spec((((3, "terminated"),),)), Shard("workers", 0, 4, 1, seed=7))
-    assert worker.all_steps == 0
+    assert worker.global_steps == 0
     worker.set_weights(Weights("default", worker.policy.flat.get(), 1000))
     worker.sample()
-    assert worker.all_steps == 1000 + 4 * 10
+    assert worker.global_steps == 1000 + 4 * 10
     worker.set_weights(Weights("default", worker.policy.flat.get(), 900))
-    assert worker.all_steps == 1040, "it never goes back"
+    assert worker.global_steps == 1040, "it never goes back"
 
 
 def test_a_fragment_that_is_lost_altogether_is_no_gradient() -> None:

@@ -36,15 +36,15 @@ class Algorithm(ABC):
     """The configuration of an algorithm: where experience comes from, and the plan."""
 
     env: EnvLike = "CartPole-v1"
-    """A gymnasium id, a function that makes an env, or an ``EnvSpec``."""
+    """The environment: a gymnasium id, a function that makes an env, or an ``EnvSpec``."""
     num_workers: int = 2
-    """Rollout workers, each a process of its own on Ray."""
+    """Rollout workers, each a process of its own on Ray. More: faster sampling."""
     num_envs: int = 8
-    """Envs per worker; all are stepped, and acted on, together."""
+    """Envs per worker, stepped together as a vector env; usually 1 to 64. More: larger batches and faster sampling."""
     fragment: int = 128
-    """Steps of every env per rollout."""
+    """Env steps per env and rollout. Longer: less bias from bootstrapping, more variance, fewer updates."""
     device: str = "auto"
-    """Where learners compute: a torch device, or ``"auto"`` for a GPU if there is one."""
+    """Torch device of the learner; ``"auto"`` picks a GPU if there is one."""
 
     def __post_init__(self) -> None:
         for name in ("num_workers", "num_envs", "fragment"):
@@ -103,20 +103,21 @@ class SinglePolicy(Algorithm):
     """The configuration of an algorithm for one policy. Derive from one to change its loss, its optimiser or its plan."""
 
     model: ModelLike = "auto"
-    """The network: ``"auto"`` looks at the observations, ``MLP((64, 64))`` and others describe it, a function makes your own."""
+    """The network: ``"auto"`` chooses by the observation space, ``MLP((64, 64))`` and the like describe one, a function builds
+    your own."""
     lr: float | Schedule = 3e-4
-    """The learning rate, or its schedule over env steps."""
+    """Learning rate, or a schedule over env steps; usually 1e-5 to 1e-2. Larger: faster, but less stable."""
     gamma: float = 0.99
-    """How much the future counts: the discount per step."""
+    """Discount factor; usually 0.95 to 0.999. Larger: a longer horizon, more variance."""
     max_grad_norm: float | None = 0.5
-    """Longer gradients are cut to this length; None leaves them."""
+    """Clip gradients to this global norm; usually 0.5 to 40. Smaller: more stable, but slower. None: no clipping."""
 
-    with_memory: ClassVar[bool] = True
-    """It can train networks with a memory."""
+    supports_recurrent: ClassVar[bool] = True
+    """Whether it trains recurrent networks (``LSTM``)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.model, LSTM) and not self.with_memory:
+        if isinstance(self.model, LSTM) and not self.supports_recurrent:
             raise PlanError(
                 f"{type(self).__name__}: it does not train networks with a memory; got {self.model!r}. PPO, A2C, A3C "
                 "and IMPALA do."

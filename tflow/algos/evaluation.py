@@ -8,13 +8,13 @@ from tflow.combinators.stream import Iter
 from tflow.combinators.union import Union
 from tflow.errors import PlanError
 from tflow.rl.learning.training import UpdateWeights
-from tflow.rl.metrics import Metrics, Report, Reported, ReportMetrics
+from tflow.rl.metrics import CollectMetrics, Metrics, Reported, ReportMetrics
 from tflow.rl.rollout.evaluation import Evaluators, ParallelEvaluations, create_evaluation_workers
 
 
-def report_of(plan: Described) -> Report:
+def report_of(plan: Described) -> CollectMetrics:
     """The end of a plan that reports."""
-    found = [node.op for node in graph.walk(plan.node) if isinstance(node, nodes.ForEach) and isinstance(node.op, Report)]
+    found = [node.op for node in graph.walk(plan.node) if isinstance(node, nodes.ForEach) and isinstance(node.op, CollectMetrics)]
     if not found:
         raise PlanError("train: the plan does not end in ReportMetrics(stream, workers), so there is nothing to look at.")
     return found[-1]

@@ -32,13 +32,13 @@ class Stop:
     env_steps: int | None = None
     """Env steps of all workers."""
     mean_return: float | None = None
-    """The mean return of the latest ``episodes`` episodes; with several policies, that of each."""
+    """Mean return over the latest ``episodes`` episodes; with several policies, of each."""
     episodes: int = WINDOW
-    """How many episodes must have ended, and count, for ``mean_return``."""
+    """Window of that mean, at most 100; so many episodes must have ended."""
     updates: int | None = None
-    """Updates of the weights."""
+    """Gradient steps."""
     seconds: float | None = None
-    """Seconds since the first report, looked at about once a second."""
+    """Seconds since the first report; checked about once a second."""
 
     def __post_init__(self) -> None:
         for name in ("env_steps", "updates"):
@@ -256,7 +256,7 @@ def _evaluated(worker: RolloutWorker) -> dict[str, Array]:
 
 def _verdict(worker: RolloutWorker, *, every: int | None) -> Episodes:
     """The latest evaluation; another one if that is due with the weights that are there now."""
-    if every is not None and worker.plain_at // every > worker.verdict.weights_at // every:
+    if every is not None and worker.weights_at // every > worker.verdict.weights_at // every:
         return worker.evaluate()
     return worker.verdict
 

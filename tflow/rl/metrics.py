@@ -155,7 +155,7 @@ class Metrics(Frozen):
 
 
 @dataclass(frozen=True)
-class Watch:
+class MetricsState:
     """What the reporter remembers."""
 
     training: Training = field(default_factory=Training)
@@ -167,7 +167,7 @@ class Watch:
     env_steps: int = 0
     trained: int = 0
 
-    def looking(self, progress: Progress, workers: Actors[object]) -> Watch:
+    def looking(self, progress: Progress, workers: Actors[object]) -> MetricsState:
         """As before, or refreshed if it is time."""
         now = progress.now()
         if self.began < 0:
@@ -188,16 +188,16 @@ class Watch:
 
 
 @dataclass(frozen=True)
-class Report(StatefulLiveOp[object, Metrics, Watch]):
+class CollectMetrics(StatefulLiveOp[object, Metrics, MetricsState]):
     """Says how far the run is, with every item. Items that are elsewhere stay there."""
 
     opens: ClassVar[bool] = False
     workers: AnyWorkers
 
-    def init(self) -> Watch:
-        return Watch()
+    def init(self) -> MetricsState:
+        return MetricsState()
 
-    def step(self, live: Live, state: Watch, item: object, /) -> tuple[Watch, Metrics]:
+    def step(self, live: Live, state: MetricsState, item: object, /) -> tuple[MetricsState, Metrics]:
         progress = live.progress
         if isinstance(item, TrainStats):
             state = replace(state, training=state.training.merged(Training.of(item)))
@@ -227,7 +227,7 @@ class ReportMetrics(Plan[Metrics]):
         check.instance("ReportMetrics", "stream", stream, Iter, sentences.DRIVER_STREAM)
         check.instance("ReportMetrics", "workers", workers, AnyWorkers, "what create_rollout_workers returns")
         check_evaluators(stream.node)
-        super().__init__(nodes.ForEach(stream.node, Report(workers)))
+        super().__init__(nodes.ForEach(stream.node, CollectMetrics(workers)))
 
 
 def check_evaluators(sink: nodes.Node) -> None:

@@ -21,23 +21,23 @@ class RunSettings:
     """How a run is made, and when it is over."""
 
     algo: str = ""
-    """Which algorithm: a name that tflow algos lists, or FILE.py:NAME of one's own."""
+    """The algorithm: a name that tflow algos lists, or FILE.py:NAME of your own."""
     runtime: Literal["local", "ray"] = "local"
     """local: everything in this process; ray: each worker a process of its own."""
     address: str | None = None
-    """Of a Ray cluster to join; without it, ray starts one on this machine."""
+    """Address of a Ray cluster to join; without it, ray starts one on this machine."""
     seed: int = 0
-    """All random numbers follow from it."""
+    """Random seed of the whole run."""
     stop_return: float | None = None
     """Stop at this mean return over the latest 100 episodes."""
     stop_steps: int | None = None
-    """Stop after so many env steps."""
+    """Stop after this many env steps."""
     stop_time: float | None = None
-    """Stop after so many seconds."""
+    """Stop after this many seconds."""
     eval_every: int | None = None
-    """Evaluate beside training, once per so many env steps."""
+    """Env steps between evaluations, which run alongside training."""
     eval_episodes: int = 10
-    """Episodes per evaluation."""
+    """Episodes per evaluation. More: less noise."""
 
     def __post_init__(self) -> None:
         check.whole("tflow train", "seed", self.seed, least=0)

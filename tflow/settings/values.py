@@ -22,11 +22,11 @@ from tflow import loading, sentences
 from tflow.algos.names import ALGORITHMS
 from tflow.errors import PlanError
 from tflow.rl.envs.env_spec import EnvSpec
-from tflow.rl.policy.network_spec import LSTM, MLP, ImpalaCNN, Members, NatureCNN, SmallCNN
+from tflow.rl.policy.network_spec import LSTM, MLP, DictEncoder, ImpalaCNN, NatureCNN, SmallCNN
 from tflow.rl.schedules import Constant, Exponential, Linear, Piecewise
 
 SCHEDULES: tuple[type, ...] = (Constant, Exponential, Linear, Piecewise)
-MODELS: tuple[type, ...] = (LSTM, MLP, ImpalaCNN, Members, NatureCNN, SmallCNN)
+MODELS: tuple[type, ...] = (LSTM, MLP, ImpalaCNN, DictEncoder, NatureCNN, SmallCNN)
 DESCRIPTIONS = {kind.__name__: kind for kind in (*SCHEDULES, *MODELS, EnvSpec, *ALGORITHMS.values())}
 WORDS = {"none": None, "true": True, "false": False}
 UNWRITABLE = "cannot be written: "

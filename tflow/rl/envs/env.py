@@ -20,7 +20,7 @@ from gymnasium.vector import VectorEnv
 
 from tflow.errors import EnvError, MissingExtra, PlanError
 from tflow.rl.data.arrays import Array, Obs, picked
-from tflow.rl.envs.spaces import ActionLayout, AnySpace, Layout, Mismatch, reward_problem
+from tflow.rl.envs.spaces import ActionLayout, AnySpace, Mismatch, ObsLayout, reward_problem
 
 AnyEnv = Env[Any, Any]  # Any: envs are generic in observations and actions, which are checked against their spaces instead
 AnyVectorEnv = VectorEnv[Any, Any, Any]  # Any: as above
@@ -30,7 +30,7 @@ MOST_RESTARTS = 10  # so often is an env made anew without a finished step in be
 MASK_FROM_THE_START = "is in the infos, but the first reset gave none. Give it in every reset and step."
 
 
-class Step(NamedTuple):
+class EnvStep(NamedTuple):
     """What a step gave. Arrays stay as they are until the next call of ``step`` or ``reset``, which may write over them."""
 
     obs: Obs
@@ -63,7 +63,7 @@ class Envs(ABC):
     """The actions of a step that was begun."""
     action_space: AnySpace
     """That of a single env, with choices counted from 0: this is what ``step`` takes, whatever the env itself counts from."""
-    faults: Faults
+    faults: EnvFaults
 
     @abstractmethod
     def reset(self, seed: int | None = None, *, task: object = None) -> tuple[Obs, Array | None]:
@@ -87,14 +87,14 @@ class Envs(ABC):
         return own(rng)
 
     @abstractmethod
-    def step(self, actions: Array) -> Step:
+    def step(self, actions: Array) -> EnvStep:
         """Act in every env: one row of actions per env."""
 
     def begin(self, actions: Array) -> None:
         """Set a step going. Envs that compute in threads or processes of their own do so until ``finish``."""
         self._begun = actions
 
-    def finish(self) -> Step:
+    def finish(self) -> EnvStep:
         """What came of the step that was begun."""
         return self.step(self._begun)
 
@@ -103,7 +103,7 @@ class Envs(ABC):
         """Let go of everything."""
 
 
-class Faults:
+class EnvFaults:
     """What an error of an env leads to: it is raised as a sentence, or the env may be made anew, but not for ever."""
 
     def __init__(self, name: str, on_error: OnError) -> None:
@@ -151,10 +151,10 @@ class Faults:
         """A seed for an env that was made anew: the old one might bring the same error again."""
         return None if seed is None else int(np.random.SeedSequence([seed, self.restarts]).generate_state(1)[0] >> 1)
 
-    def layouts(self, observation_space: AnySpace, action_space: AnySpace) -> tuple[Layout, ActionLayout]:
+    def layouts(self, observation_space: AnySpace, action_space: AnySpace) -> tuple[ObsLayout, ActionLayout]:
         """How observations and actions lie in arrays."""
         try:
-            return Layout(observation_space), ActionLayout(action_space)
+            return ObsLayout(observation_space), ActionLayout(action_space)
         except Mismatch as error:
             self.refuse(error, "make")
 
@@ -172,7 +172,7 @@ class LoopEnvs(Envs):
 
     def __init__(self, make: Callable[[], AnyEnv], num: int, *, name: str, on_error: OnError = "raise") -> None:
         self.num, self.name, self._make = num, name, make
-        self.faults = Faults(name, on_error)
+        self.faults = EnvFaults(name, on_error)
         self._seed: int | None = None
         self._envs: list[AnyEnv] = []
         with ExitStack() as undo:
@@ -207,7 +207,7 @@ class LoopEnvs(Envs):
         self._mended(np.zeros(self.num, np.float32), [], [])
         return self._obs[self._turn], self._masks
 
-    def step(self, actions: Array) -> Step:
+    def step(self, actions: Array) -> EnvStep:
         given = self.faults.given(self._actions, actions, self.num)
         self._turn ^= 1
         write = self._writers[self._turn]
@@ -242,7 +242,7 @@ class LoopEnvs(Envs):
             valid = ~np.isin(np.arange(self.num), lost)
         self.faults.finished(lost)
         obs = self._obs[self._turn]
-        return Step(obs, rewards, terminated, truncated, final_obs, valid, self._masks, tuple(sorted(set(lost))))
+        return EnvStep(obs, rewards, terminated, truncated, final_obs, valid, self._masks, tuple(sorted(set(lost))))
 
     def close(self) -> None:
         with ExitStack() as stack:

@@ -31,10 +31,10 @@ from gymnasium import spaces
 
 from tflow.errors import EnvError
 from tflow.rl.data.arrays import Array, Obs
-from tflow.rl.envs.env import MASK_FROM_THE_START, Faults, Infos, OnError
-from tflow.rl.envs.spaces import ActionLayout, AnySpace, Layout, Mismatch
+from tflow.rl.envs.env import MASK_FROM_THE_START, EnvFaults, Infos, OnError
+from tflow.rl.envs.spaces import ActionLayout, AnySpace, Mismatch, ObsLayout
 
-__all__ = ["Group", "MultiEnvs", "MultiStep", "Turn"]
+__all__ = ["AgentGroup", "MultiEnvs", "MultiStep", "Turn"]
 Make = Callable[[], object]
 PolicyOf = Callable[[str], str]
 Row = tuple[int, object, Infos]  # slot, observation, infos
@@ -66,7 +66,7 @@ class MultiStep(NamedTuple):
 
 
 @dataclass
-class Group:
+class AgentGroup:
     """The agents of one policy."""
 
     agents: tuple[str, ...]
@@ -74,7 +74,7 @@ class Group:
     observation_space: AnySpace
     """Without the action mask that PettingZoo's classic games put beside the observation."""
     action_space: AnySpace
-    layout: Layout
+    layout: ObsLayout
     actions: ActionLayout
     mask_in_obs: bool
     masked: bool | None = None  # known from the first turn on
@@ -208,7 +208,7 @@ class MultiEnvs:
 
     def __init__(self, make: Make, num: int, *, name: str, policy_of: PolicyOf = str, on_error: OnError = "raise") -> None:
         self.num, self.name, self._make = num, name, make
-        self.faults = Faults(name, on_error)
+        self.faults = EnvFaults(name, on_error)
         self._seed: int | None = None
         self._copies: list[Copy] = []
         with ExitStack() as undo:
@@ -297,7 +297,7 @@ class MultiEnvs:
         over_now = np.asarray([each.over for each in events], np.bool_)
         return MultiStep(turns, completed, rewards, terminated, truncated, final_obs, over_now, lost)
 
-    def _turn(self, group: Group, rows: list[Row]) -> Turn:
+    def _turn(self, group: AgentGroup, rows: list[Row]) -> Turn:
         obs, masks = self._observed(group, rows), None
         infos = [value if group.mask_in_obs and isinstance(value, Mapping) else info for _, value, info in rows]
         if group.masked is None and rows:
@@ -314,7 +314,7 @@ class MultiEnvs:
                 raise self._at(rows[row][0], error) from None
         return Turn(np.asarray([slot for slot, _, _ in rows], np.int64), obs, masks)
 
-    def _observed(self, group: Group, rows: list[Row]) -> Obs:
+    def _observed(self, group: AgentGroup, rows: list[Row]) -> Obs:
         obs = group.layout.empty(len(rows))
         write = group.layout.writer(obs)
         for row, (slot, value, _) in enumerate(rows):
@@ -367,7 +367,7 @@ class MultiEnvs:
             except Exception as again:
                 error = again
 
-    def _grouped(self, policy_of: PolicyOf) -> dict[str, Group]:
+    def _grouped(self, policy_of: PolicyOf) -> dict[str, AgentGroup]:
         by_policy: dict[str, list[int]] = {}
         for number, agent in enumerate(self.agents):
             by_policy.setdefault(policy_of(agent), []).append(number)
@@ -382,7 +382,7 @@ class MultiEnvs:
                     raise EnvError(f"{problem} Give them different policies.", self.name)
         return {policy: self._group(numbers) for policy, numbers in by_policy.items()}
 
-    def _group(self, numbers: list[int]) -> Group:
+    def _group(self, numbers: list[int]) -> AgentGroup:
         seen, actions = self._copies[0].spaces[numbers[0]]
         in_obs = isinstance(seen, spaces.Dict) and set(seen.spaces) == {"observation", "action_mask"}
         if isinstance(seen, spaces.Dict) and in_obs:
@@ -390,4 +390,4 @@ class MultiEnvs:
         layout, action_layout = self.faults.layouts(seen, actions)
         slots = np.asarray([copy * len(self.agents) + number for copy in range(self.num) for number in numbers], np.int64)
         names = tuple(self.agents[number] for number in numbers)
-        return Group(names, slots, seen, action_layout.space, layout, action_layout, in_obs)
+        return AgentGroup(names, slots, seen, action_layout.space, layout, action_layout, in_obs)

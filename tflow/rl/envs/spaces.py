@@ -1,6 +1,6 @@
 """How observations and actions of gymnasium spaces lie in arrays, and what is checked on the way.
 
-A ``Layout`` is made once per observation space. It knows the arrays that the space needs (``tflow.rl.data.arrays``), copies the
+A ``ObsLayout`` is made once per observation space. It knows the arrays that the space needs (``tflow.rl.data.arrays``), copies the
 observation of a single env into a row, takes over the batch of a vector env without copying where it can, and finds rows that no
 policy can use. An ``ActionLayout`` does the same for actions, in the other direction.
 
@@ -111,7 +111,7 @@ def _choices(space: spaces.Discrete | spaces.MultiDiscrete) -> Array:
 # --------------------------------------------------------------------------- observations
 
 
-class Layout:
+class ObsLayout:
     """How observations of a space lie in arrays: one array, or a flat dictionary of them."""
 
     def __init__(self, space: AnySpace) -> None:

@@ -12,7 +12,7 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, VectorEnv
 
 from tflow.errors import EnvError
 from tflow.rl.data.arrays import Array, Obs, flat, picked
-from tflow.rl.envs.env import MASK_FROM_THE_START, AnyVectorEnv, Envs, Faults, Infos, Step
+from tflow.rl.envs.env import MASK_FROM_THE_START, AnyVectorEnv, EnvFaults, Envs, EnvStep, Infos
 from tflow.rl.envs.spaces import Mismatch, reward_problem
 
 MakeVector = Callable[[int | None], AnyVectorEnv]
@@ -27,7 +27,7 @@ class VectorEnvs(Envs):
 
     def __init__(self, make: MakeVector, num: int, *, name: str, seed: int | None = None, seeded_when_made: bool = False) -> None:
         self.num, self.name, self._make = num, name, make
-        self.faults = Faults(name, "raise")
+        self.faults = EnvFaults(name, "raise")
         self._unused_seed, self._seeded_when_made = seed, seeded_when_made
         try:
             self._env = make(seed)
@@ -64,7 +64,7 @@ class VectorEnvs(Envs):
         except Exception as error:
             self._fail(error, "reset")
 
-    def step(self, actions: Array) -> Step:
+    def step(self, actions: Array) -> EnvStep:
         self.begin(actions)
         return self.finish()
 
@@ -77,7 +77,7 @@ class VectorEnvs(Envs):
             except Exception as error:
                 self._fail(error, "step")
 
-    def finish(self) -> Step:
+    def finish(self) -> EnvStep:
         try:
             raw, rewards, terminated, truncated, infos = self._env.step(self._begun) if self._recv is None else self._recv()
             usual = type(raw) is np.ndarray and raw.dtype is self._usual[1] and raw.shape == self._usual[2]
@@ -99,7 +99,7 @@ class VectorEnvs(Envs):
                 final_obs, obs, masks = self._ended(obs, masks, infos, done)
         except Exception as error:
             self._fail(error, "step")
-        return Step(obs, rewards, terminated, truncated, final_obs, valid, masks)
+        return EnvStep(obs, rewards, terminated, truncated, final_obs, valid, masks)
 
     def _ended(self, obs: Obs, masks: Array | None, infos: Infos, done: Array) -> tuple[Obs, Obs, Array | None]:
         """The last observations of the episodes that ended, and what the policy sees next."""

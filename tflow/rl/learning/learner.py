@@ -27,12 +27,12 @@ MOST_SKIPPED = 10
 """So many updates in a row that are not finite, and training is given up."""
 
 
-class Poisoned(TflowError):
+class NonFiniteGradient(TflowError):
     """Gradients were not finite too often in a row. The weights are those of the last good update."""
 
 
 @dataclass(frozen=True)
-class Outcome:
+class UpdateResult:
     """What some updates amounted to."""
 
     rows: int = 0
@@ -63,7 +63,7 @@ def is_number(value: object) -> bool:
     return isinstance(value, torch.Tensor) and value.dim() == 0
 
 
-class Judged(NamedTuple):
+class TDErrors(NamedTuple):
     """What a policy was wrong about."""
 
     errors: Array
@@ -92,9 +92,9 @@ class Learner:
         self.env_steps: int | None = None
         """How many env steps the run has made, if somebody says so: schedules go by it. Else they go by rows."""
         self.skipped_in_a_row = 0
-        self.renewed_at = 0
+        self.target_updated_at = 0
         """The update after which the target network was last renewed."""
-        self.renewed_elsewhere = False
+        self.target_updated_elsewhere = False
         """``UpdateTargetNetwork`` sees to that, and the loss does not."""
         self._weights: tuple[int, Array] | None = None
         self._message: tuple[int, Weights] | None = None
@@ -125,19 +125,19 @@ class Learner:
         if self.target is not None:
             self.target.flat.set(weights)
 
-    def renew_target(self, *, every: int = 1, tau: float = 1.0) -> bool:
+    def update_target(self, *, every: int = 1, tau: float = 1.0) -> bool:
         """Move the target network towards the policy, if so many updates were made since it last was."""
-        if self.target is None or self.updates - self.renewed_at < every:
+        if self.target is None or self.updates - self.target_updated_at < every:
             return False
-        self.renewed_at = self.updates
+        self.target_updated_at = self.updates
         with torch.no_grad():
             self.target.flat.values.lerp_(self.policy.flat.values, tau)
         return True
 
-    def _renew(self, loss: AnyLoss) -> None:
-        every = None if self.renewed_elsewhere else loss.renews_every()
+    def _update_target_if_due(self, loss: AnyLoss) -> None:
+        every = None if self.target_updated_elsewhere else loss.target_update_every()
         if every is not None:
-            self.renew_target(every=every)
+            self.update_target(every=every)
 
     # ------------------------------------------------------------------- gradients
 
@@ -155,7 +155,7 @@ class Learner:
         """Make one update with a gradient from elsewhere; False if it was skipped."""
         self.policy.flat.gradient.copy_(torch.from_numpy(np.array(gradient, copy=True)))
         made = self._step(max_norm, steps)
-        self._renew(self.loss)
+        self._update_target_if_due(self.loss)
         return made
 
     def _step(self, max_norm: float | None, steps: int) -> bool:
@@ -165,7 +165,7 @@ class Learner:
         if not math.isfinite(norm):
             self.skipped_in_a_row += 1
             if self.skipped_in_a_row >= MOST_SKIPPED:
-                raise Poisoned(
+                raise NonFiniteGradient(
                     f"{MOST_SKIPPED} gradients in a row were not finite. The weights are those of the last good update. Look for "
                     "rewards or observations that are very large, lower the learning rate, or clip gradients (max_grad_norm=)."
                 )
@@ -190,16 +190,16 @@ class Learner:
         minibatch: int | None = None,
         max_norm: float | None = None,
         steps: int = 0,
-    ) -> Outcome:
+    ) -> UpdateResult:
         """Go over a batch ``epochs`` times in minibatches of that many rows (None: all at once), in a new order each time."""
         if not len(batch):
-            return Outcome()
+            return UpdateResult()
         with threads(self.threads):
             return self._train(batch, loss or self.loss, epochs, minibatch, max_norm, steps)
 
     def _train(
         self, batch: AnyBatch, chosen: AnyLoss, epochs: int, minibatch: int | None, max_norm: float | None, steps: int
-    ) -> Outcome:
+    ) -> UpdateResult:
         pieces = chosen.in_order and minibatch is not None and minibatch < len(batch)
         tensors = self._tensors(chosen.prepare(batch.untyped()), pieces=pieces)
         units = len(tensors) // max(tensors.length, 1)
@@ -223,11 +223,11 @@ class Learner:
             errors = value.errors
         rows = len(batch) if made + skipped else 0
         self.trained += rows
-        self._renew(chosen)
+        self._update_target_if_due(chosen)
         stats = {name: float(torch.stack(each).sum()) / looked for name, each in reported.items()}
         whole = errors is not None and epochs == 1 and size >= units
         found = errors.detach().cpu().numpy() if whole and errors is not None else None
-        return Outcome(rows, made, skipped, stats, found)
+        return UpdateResult(rows, made, skipped, stats, found)
 
     def _minibatches(self, tensors: Tensors, units: int, size: int, epochs: int) -> Iterator[Tensors]:
         """Those of all epochs, each epoch in a new order."""
@@ -239,7 +239,7 @@ class Learner:
             for start in range(0, units, size):
                 yield tensors.take(order[start : start + size])
 
-    def errors(self, batch: AnyBatch, *, loss: AnyLoss | None = None, own_target: bool = False) -> Judged:
+    def errors(self, batch: AnyBatch, *, loss: AnyLoss | None = None, own_target: bool = False) -> TDErrors:
         """How wrong the policy is about each row, without learning from it; ``own_target`` compares it with itself."""
         chosen = loss or self.loss
         tensors = self._tensors(chosen.prepare(batch.untyped()))
@@ -247,7 +247,7 @@ class Learner:
             value = chosen.compute(self.policy, tensors, target=self.policy if own_target else self.target, steps=0)
         if value.errors is None:
             raise TflowError(f"{type(chosen).__name__} does not say how wrong each row is, so there are no priorities to update.")
-        return Judged(value.errors.cpu().numpy(), None if value.goals is None else value.goals.cpu().numpy())
+        return TDErrors(value.errors.cpu().numpy(), None if value.goals is None else value.goals.cpu().numpy())
 
     def _tensors(self, batch: Batch[str], *, pieces: bool = False) -> Tensors:
         """A batch for the loss: as sequences, if there is a memory or whole pieces must stay together."""
@@ -267,7 +267,7 @@ class Learner:
             "target": None if self.target is None else self.target.flat.get(),
             "optimizer": copy.deepcopy(self.optimizer.state_dict()),  # it shares memory with the optimiser
             "rng": self.rng.bit_generator.state,
-            "counts": [self.updates, self.trained, self.skipped_in_a_row, self.renewed_at],
+            "counts": [self.updates, self.trained, self.skipped_in_a_row, self.target_updated_at],
         }
 
     def load(self, state: Mapping[str, Any]) -> None:  # Any: what state() gave
@@ -277,5 +277,5 @@ class Learner:
             self.target.flat.set(state["target"])
         self.optimizer.load_state_dict(copy.deepcopy(state["optimizer"]))
         self.rng.bit_generator.state = state["rng"]
-        self.updates, self.trained, self.skipped_in_a_row, self.renewed_at = state["counts"]
+        self.updates, self.trained, self.skipped_in_a_row, self.target_updated_at = state["counts"]
         self._weights = self._message = None

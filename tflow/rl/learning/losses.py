@@ -59,7 +59,7 @@ class Loss(ABC, Generic[Reads, Requires]):
     """It compares with an older copy of the policy, which ``UpdateTargetNetwork`` renews."""
     adapts: ClassVar[bool] = False
     """Workers go from task to task, and ``AdaptToTask`` follows them."""
-    undivided: ClassVar[bool] = False
+    full_batch: ClassVar[bool] = False
     """It looks at a batch as a whole: there are no minibatches."""
     in_order: ClassVar[bool] = False
     """It looks at rows that follow each other, so minibatches are made of whole pieces."""
@@ -68,7 +68,7 @@ class Loss(ABC, Generic[Reads, Requires]):
     def policy(self) -> PolicySpec:
         """The kind of policy that it trains."""
 
-    def renews_every(self) -> int | None:
+    def target_update_every(self) -> int | None:
         """After how many updates the learner renews the target network by itself; None: somebody else does."""
         return None
 
@@ -265,7 +265,7 @@ class DQNLoss(Loss[Replayed, Async]):
     def policy(self) -> PolicySpec:
         return self.spec
 
-    def renews_every(self) -> int | None:
+    def target_update_every(self) -> int | None:
         return self.target_every
 
     def compute(self, policy: Policy, batch: Tensors, /, *, target: Policy | None, steps: int) -> LossValue:

@@ -44,7 +44,7 @@ class MAMLLoss(Loss[MAMLReads, Sync]):
     through ``inner_steps`` gradient steps of size ``inner_lr`` on what was played before."""
 
     adapts: ClassVar[bool] = True
-    undivided: ClassVar[bool] = True
+    full_batch: ClassVar[bool] = True
     inner_lr: float = 0.1
     inner_steps: int = 1
     first_order: bool = False
@@ -142,7 +142,7 @@ class AdaptToTask(ActorOp["RolloutWorker", "Rollout", Adapted]):
                 while len(played) <= loss.inner_steps and len(played[-1]):
                     ready.append(loss.with_advantages(played[-1]))
                     actor.policy.flat.set(self.stepped(loss, actor, ready[-1]))
-                    actor.begin_anew()
+                    actor.restart_episodes()
                     played.append(actor.sample())
         finally:
             actor.policy.flat.set(sent)

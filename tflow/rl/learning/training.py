@@ -134,7 +134,7 @@ class TrainOneStep(LiveOp[Reads, TrainStats, Requires]):
         if loss is not None:
             check.instance("TrainOneStep", "loss", loss, Loss, "a loss such as PPOLoss()")
         for each in workers.spec.losses.values() if loss is None else (loss,):
-            if each.undivided and minibatch is not None:
+            if each.full_batch and minibatch is not None:
                 raise PlanError(f"TrainOneStep: {type(each).__name__} looks at each batch as a whole; leave out minibatch=.")
         self.workers = workers
         self.learners: Mapping[str, Resident[Learner]] = workers.learners
@@ -293,8 +293,8 @@ class UpdateTargetNetwork(LiveOp[TrainStats, TrainStats, Async]):
 
     def apply(self, live: Live, item: TrainStats, /) -> TrainStats:
         learner = live.resident(self.learners[item.policy])
-        learner.renewed_elsewhere = True
-        learner.renew_target(every=self.every, tau=self.tau)
+        learner.target_updated_elsewhere = True
+        learner.update_target(every=self.every, tau=self.tau)
         return item
 
 
@@ -320,7 +320,7 @@ class LearnOnBatch(ActorOp["Learner", Batch[Any], TrainStats]):  # Any: what the
             check.positive("LearnOnBatch", "max_grad_norm", self.max_grad_norm)
 
     def apply(self, actor: Learner, item: Batch[str], /) -> TrainStats:
-        if actor.target is not None and actor.loss.renews_every() is None:
+        if actor.target is not None and actor.loss.target_update_every() is None:
             raise TflowError(
                 "LearnOnBatch: the loss compares with a target network, which nobody would renew. Say how often: "
                 f"{type(actor.loss).__name__}(target_every=...)."
@@ -338,7 +338,7 @@ class LearnOnBatch(ActorOp["Learner", Batch[Any], TrainStats]):  # Any: what the
         return replace(stats, errors=by_id(item, outcome.errors))
 
 
-def told_env_steps(learner: Learner, steps: int) -> None:
+def set_env_steps(learner: Learner, steps: int) -> None:
     """A message to a learner elsewhere."""
     learner.env_steps = steps
 
@@ -357,7 +357,7 @@ class SendWeights(LiveOp[TrainStats, TrainStats, Async]):
 
     def apply(self, live: Live, item: TrainStats, /) -> TrainStats:
         if self.learner is not None:
-            live[self.learner].update(told_env_steps, live.progress.env_steps(self.workers))
+            live[self.learner].update(set_env_steps, live.progress.env_steps(self.workers))
         lag, version = lag_of(live, self.workers, item.policy), live[self.workers].version(item.policy)
         if item.weights is not None:
             live.resident(self.learners[item.policy]).set_weights(item.weights)

@@ -135,7 +135,7 @@ class _Epsilons(Explorer):
 
     def apply(self, actions: Array, *, steps: int, rng: np.random.Generator, masks: Array | None = None) -> Array:
         explores = rng.random(len(actions)) < self._factors * self._schedule.at(steps)
-        drawn = even_choices(rng.random((len(self._choices), len(actions))), self._choices, masks)
+        drawn = uniform_choices(rng.random((len(self._choices), len(actions))), self._choices, masks)
         if actions.ndim > 1:
             explores, drawn = explores[:, None], drawn.T
         else:
@@ -157,7 +157,7 @@ class _Epsilons(Explorer):
         return {"epsilon": float(self._factors.mean()) * self._schedule.at(steps)}
 
 
-def even_choices(uniform: Array, choices: tuple[int, ...], masks: Array | None) -> Array:
+def uniform_choices(uniform: Array, choices: tuple[int, ...], masks: Array | None) -> Array:
     """Turn numbers of [0, 1), (parts, rows), into choices of each part; with ``masks`` (rows, choices) only allowed ones."""
     drawn: Array = (uniform * np.asarray(choices)[:, None]).astype(np.int64)
     if masks is None:
@@ -286,7 +286,7 @@ class _PerturbedWeights(Explorer):
 
     def adapt(self, plain: Array, perturbed: Array) -> None:
         target, factor = self._description.target_distance, self._description.factor
-        self._distance = softmax_distance(plain, perturbed) if self._discrete else root_mean_square(plain - perturbed)
+        self._distance = softmax_kl(plain, perturbed) if self._discrete else root_mean_square(plain - perturbed)
         if target is not None:
             self._sigma *= factor if self._distance <= target else 1 / factor
 
@@ -305,7 +305,7 @@ def root_mean_square(differences: Array) -> float:
     return float(np.sqrt(np.mean(np.square(differences, dtype=np.float64))))
 
 
-def softmax_distance(plain: Array, perturbed: Array) -> float:
+def softmax_kl(plain: Array, perturbed: Array) -> float:
     """The distance of policies given by values of choices: the mean KL divergence of the softmax distributions."""
     plain_logp, perturbed_logp = (
         shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))

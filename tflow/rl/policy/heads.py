@@ -40,7 +40,7 @@ class Head(ABC):
     """How many numbers describe the distribution of an action."""
     free: int = 0
     """How many of them, the last ones, are parameters of the network instead of functions of the observation."""
-    free_start: float = 0.0
+    free_init: float = 0.0
     """What these parameters start with."""
     form: ActionForm
     """What the actions in batches look like."""
@@ -246,11 +246,11 @@ class Gaussian(Head):
         *,
         predict_std: bool = False,
         rescale: bool = False,
-        log_std_start: float = 0.0,
+        log_std_init: float = 0.0,
         log_std_range: tuple[float, float] | None = None,
     ) -> None:
         size = math.prod(space.shape)
-        self.inputs, self.free, self.free_start = 2 * size, 0 if predict_std else size, log_std_start
+        self.inputs, self.free, self.free_init = 2 * size, 0 if predict_std else size, log_std_init
         self._range, self._rescale, self._shape, self._dtype = log_std_range, rescale, space.shape, space.low.dtype
         self._low, self._high, self._whole = space.low, space.high, np.issubdtype(self._dtype, np.integer)
         self._half_range = 0.5 * self._high - 0.5 * self._low if rescale else np.zeros(())
@@ -357,14 +357,14 @@ def head_for(
     squash: bool = False,
     rescale: bool = False,
     predict_std: bool | None = None,
-    log_std_start: float = 0.0,
+    log_std_init: float = 0.0,
     log_std_range: tuple[float, float] | None = None,
 ) -> Head:
     """The head for an action space. All options are about Box spaces.
 
     ``squash`` keeps actions within the bounds by tanh; else they are normal, and ``to_env`` clips them. With ``rescale`` the
     policy works in [-1, 1], whatever the bounds (squashed ones always do). ``predict_std`` makes the spread a function of the
-    observation instead of a parameter, by default only if squashed; ``log_std_start`` is where such a parameter starts.
+    observation instead of a parameter, by default only if squashed; ``log_std_init`` is where such a parameter starts.
     ``log_std_range`` bounds the spread; a predicted one has bounds anyway.
     """
     if isinstance(action_space, spaces.Discrete):
@@ -387,6 +387,6 @@ def head_for(
         action_space,
         predict_std=predict_std,
         rescale=rescale or squash,
-        log_std_start=log_std_start,
+        log_std_init=log_std_init,
         log_std_range=LOG_STD_RANGE if log_std_range is None and predict_std else log_std_range,
     )

@@ -17,7 +17,7 @@ from gymnasium import spaces
 from torch import Tensor, nn
 
 from tflow.errors import PlanError
-from tflow.rl.policy.network_spec import MLP, Activation, Encoder, channels_last, picture_size
+from tflow.rl.policy.network_spec import MLP, Activation, Encoder, channels_last, image_size
 
 AnySpace = spaces.Space[Any]  # Any: what a space holds is known only at run time
 TensorObs = Tensor | dict[str, Tensor]
@@ -100,14 +100,14 @@ class MLPEncoder(nn.Module):
         return self.layers.forward(self.flat.forward(obs))
 
 
-class PictureEncoder(nn.Module):
+class ImageEncoder(nn.Module):
     """Convolutions, then one dense layer. Derived classes say which."""
 
     def __init__(self, name: str, space: AnySpace, features: int) -> None:
         super().__init__()
         if not isinstance(space, spaces.Box) or len(space.shape) not in (2, 3):
             raise PlanError(f"{name}: needs pictures, a Box with 2 or 3 axes, got {space}. Use MLP().")
-        self.features, self.size, self.last = features, picture_size(space), channels_last(space.shape)
+        self.features, self.size, self.last = features, image_size(space), channels_last(space.shape)
         self.channels = 1 if len(space.shape) == 2 else space.shape[-1] if self.last else space.shape[0]
 
     def finish(self, layers: Sequence[nn.Module]) -> None:
@@ -124,7 +124,7 @@ class PictureEncoder(nn.Module):
         return features
 
 
-class ConvEncoder(PictureEncoder):
+class ConvEncoder(ImageEncoder):
     """Plain convolutions (channels, kernel, stride)."""
 
     def __init__(self, name: str, space: AnySpace, layers: Sequence[tuple[int, int, int]], features: int) -> None:
@@ -155,7 +155,7 @@ class Residual(nn.Module):
         return changed
 
 
-class ImpalaEncoder(PictureEncoder):
+class ImpalaEncoder(ImageEncoder):
     """Per number of channels: a convolution, a pooling that halves the picture, two residual blocks."""
 
     def __init__(self, space: AnySpace, channels: Sequence[int], features: int) -> None:
@@ -167,7 +167,7 @@ class ImpalaEncoder(PictureEncoder):
         self.finish([*modules, nn.ReLU()])
 
 
-class DictEncoder(nn.Module):
+class CombinedEncoder(nn.Module):
     """An encoder per part of a dictionary, then dense layers over all their features."""
 
     def __init__(self, encoders: Mapping[str, Encoder], joint: MLP) -> None:
@@ -263,6 +263,6 @@ def state_size_of(encoder: AnyEncoder) -> int:
     return encoder.state_size if isinstance(encoder, RecurrentEncoder) else 0
 
 
-def sees_pictures(encoder: AnyEncoder) -> bool:
+def sees_images(encoder: AnyEncoder) -> bool:
     """True if most of its work is convolutions."""
-    return isinstance(encoder.encoder if isinstance(encoder, RecurrentEncoder) else encoder, PictureEncoder)
+    return isinstance(encoder.encoder if isinstance(encoder, RecurrentEncoder) else encoder, ImageEncoder)

@@ -81,7 +81,7 @@ class MLP:
         from tflow.rl.policy.network import MLPEncoder
 
         if is_compound(observation_space):
-            return Members(joint=self).build(observation_space)
+            return DictEncoder(joint=self).build(observation_space)
         return MLPEncoder(observation_space, self)
 
 
@@ -126,12 +126,12 @@ class ImpalaCNN:
         from tflow.rl.policy.network import ImpalaEncoder
 
         if is_compound(observation_space):
-            return _with_pictures(self, self.features, observation_space)
+            return _with_images(self, self.features, observation_space)
         return ImpalaEncoder(observation_space, self.channels, self.features)
 
 
 @dataclass(frozen=True)
-class Members:
+class DictEncoder:
     """For Dict and Tuple spaces: an encoder for each part, then dense layers over all features side by side.
 
     Without the joint layers, what a policy makes of one part could not depend on another. Nested parts are called "arm/position",
@@ -146,25 +146,25 @@ class Members:
         for model in self.encoders.values():
             if isinstance(model, LSTM):
                 raise PlanError(
-                    "Members: an LSTM cannot encode a single part. Put it behind all of them: LSTM(encoder=Members(...))."
+                    "DictEncoder: an LSTM cannot encode a single part. Put it behind all of them: LSTM(encoder=DictEncoder(...))."
                 )
 
     def build(self, observation_space: AnySpace, /) -> Encoder:
-        from tflow.rl.policy.network import DictEncoder, Flat
+        from tflow.rl.policy.network import CombinedEncoder, Flat
 
         if not is_compound(observation_space):
-            raise PlanError(f"Members: needs a Dict or Tuple observation space, got {observation_space}. Use MLP() or a CNN.")
+            raise PlanError(f"DictEncoder: needs a Dict or Tuple observation space, got {observation_space}. Use MLP() or a CNN.")
         parts = parts_of(observation_space)
         unknown = [name for name in self.encoders if name not in parts]
         if unknown:
-            raise PlanError(f"Members: there is no part {unknown[0]!r} in the observation space; it has {', '.join(parts)}.")
+            raise PlanError(f"DictEncoder: there is no part {unknown[0]!r} in the observation space; it has {', '.join(parts)}.")
         encoders: dict[str, Encoder] = {}
         for name, space in parts.items():
-            if name in self.encoders or is_picture(space):
-                encoders[name] = _feed_forward("Members", self.encoders.get(name, "auto"), space)
+            if name in self.encoders or is_image(space):
+                encoders[name] = _feed_forward("DictEncoder", self.encoders.get(name, "auto"), space)
             else:
                 encoders[name] = Flat(space)
-        return DictEncoder(encoders, self.joint)
+        return CombinedEncoder(encoders, self.joint)
 
 
 @dataclass(frozen=True)
@@ -186,16 +186,16 @@ class LSTM:
         return RecurrentEncoder(_feed_forward("LSTM", self.encoder, observation_space), self.size)
 
 
-OURS = (MLP, NatureCNN, SmallCNN, ImpalaCNN, Members, LSTM)
+OURS = (MLP, NatureCNN, SmallCNN, ImpalaCNN, DictEncoder, LSTM)
 
 
 def automatic(observation_space: AnySpace) -> Model:
-    """What ``model="auto"`` means: a CNN for pictures, Members for dictionaries and tuples, an MLP for anything else."""
+    """What ``model="auto"`` means: a CNN for pictures, DictEncoder for dictionaries and tuples, an MLP for anything else."""
     if is_compound(observation_space):
-        return Members()
-    if not is_picture(observation_space):
+        return DictEncoder()
+    if not is_image(observation_space):
         return MLP()
-    return NatureCNN() if min(picture_size(observation_space)) >= 36 else ImpalaCNN()
+    return NatureCNN() if min(image_size(observation_space)) >= 36 else ImpalaCNN()
 
 
 def build_encoder(model: ModelLike, observation_space: AnySpace) -> Encoder | RecurrentEncoder:
@@ -219,20 +219,20 @@ def _feed_forward(where: str, model: ModelLike, space: AnySpace) -> Encoder:
     return encoder
 
 
-def _with_pictures(model: Model, features: int, space: AnySpace) -> Encoder:
+def _with_images(model: Model, features: int, space: AnySpace) -> Encoder:
     """Pictures through a CNN, and all parts of the space through a dense layer as wide as that of the CNN."""
-    pictures = {name: model for name, part in parts_of(space).items() if is_picture(part)}
+    pictures = {name: model for name, part in parts_of(space).items() if is_image(part)}
     if not pictures:
         raise PlanError(
             f"{type(model).__name__}: no part of the observation space is a picture (uint8, 3 axes): {space}. Use MLP()."
         )
-    return Members(pictures, MLP((features,), "relu")).build(space)
+    return DictEncoder(pictures, MLP((features,), "relu")).build(space)
 
 
 def _convolutional(model: Model, name: str, space: AnySpace, layers: tuple[tuple[int, int, int], ...], features: int) -> Encoder:
     from tflow.rl.policy.network import ConvEncoder
 
-    return _with_pictures(model, features, space) if is_compound(space) else ConvEncoder(name, space, layers, features)
+    return _with_images(model, features, space) if is_compound(space) else ConvEncoder(name, space, layers, features)
 
 
 # --------------------------------------------------------------------------- spaces
@@ -247,12 +247,12 @@ def is_compound(space: AnySpace) -> bool:
 
 def parts_of(space: AnySpace) -> dict[str, AnySpace]:
     """The parts of a compound space by their flat names; a plain space has one part without a name."""
-    from tflow.rl.envs.spaces import Layout
+    from tflow.rl.envs.spaces import ObsLayout
 
-    return {leaf.name: leaf.space for leaf in Layout(space).leaves}
+    return {leaf.name: leaf.space for leaf in ObsLayout(space).leaves}
 
 
-def is_picture(space: AnySpace) -> bool:
+def is_image(space: AnySpace) -> bool:
     """True for bytes with three axes: channels or a stack of frames, height and width, in this order or with channels last."""
     from gymnasium import spaces
 
@@ -264,7 +264,7 @@ def channels_last(shape: tuple[int, ...]) -> bool:
     return len(shape) == 3 and shape[-1] < shape[0]
 
 
-def picture_size(space: AnySpace) -> tuple[int, int]:
+def image_size(space: AnySpace) -> tuple[int, int]:
     """Height and width."""
     assert space.shape is not None
     height, width = space.shape[:2] if channels_last(space.shape) else space.shape[-2:]

@@ -17,10 +17,10 @@ from torch import Tensor, nn
 
 from tflow.errors import PlanError
 from tflow.rl.data.arrays import Array, Obs
-from tflow.rl.envs.spaces import Layout, zero_based
+from tflow.rl.envs.spaces import ObsLayout, zero_based
 from tflow.rl.policy.flat import FlatWeights, tensor
 from tflow.rl.policy.heads import Categorical, Head, head_for
-from tflow.rl.policy.network import sees_pictures
+from tflow.rl.policy.network import sees_images
 from tflow.rl.policy.network_spec import LSTM, ModelLike, build_encoder
 from tflow.rl.policy.policy_network import ActorCriticNet, QNet
 from tflow.rl.policy.policy_spec import ActorCriticSpec, PolicySpec, QSpec, make_policy
@@ -61,7 +61,7 @@ class Policy(ABC):
         self.observation_space = observation_space
         self.action_space = action_space
         self.device = torch.device(device)
-        self.layout = Layout(observation_space)
+        self.layout = ObsLayout(observation_space)
         self.head = self.make_head(zero_based(action_space))
         self.own_head = self.make_head(action_space)
         """For ``act``: envs that a worker runs count their choices from 0, a user's own may not."""
@@ -189,18 +189,18 @@ class ActorCritic(Policy):
 
     def make_head(self, action_space: AnySpace) -> Head:
         options = self.options
-        return head_for(action_space, squash=options.squash, rescale=options.rescale, log_std_start=options.log_std)
+        return head_for(action_space, squash=options.squash, rescale=options.rescale, log_std_init=options.log_std)
 
     def make_net(self) -> ActorCriticNet:
         encoder = build_encoder(self.model, self.observation_space)
-        shared = sees_pictures(encoder) if self.options.shared == "auto" else self.options.shared
+        shared = sees_images(encoder) if self.options.shared == "auto" else self.options.shared
         separate = None if shared else build_encoder(self.model, self.observation_space)
         return ActorCriticNet(
             encoder,
             self.head.inputs,
             value_encoder=separate,
             free_outputs=self.head.free,
-            free_start=self.head.free_start,
+            free_init=self.head.free_init,
         )
 
     @torch.inference_mode()
@@ -209,7 +209,7 @@ class ActorCritic(Policy):
     ) -> Acted:
         values: Tensor | None = None
         after: Tensor | None = None
-        if self.net.judges_apart:
+        if self.net.separate_critic:
             inputs = self.net.act(self.inputs_of(obs))
         else:
             inputs, values, after = self.net(self.inputs_of(obs), self.state_of(state))
@@ -225,7 +225,7 @@ class ActorCritic(Policy):
 
     @torch.inference_mode()
     def values(self, obs: Obs, state: Array) -> Array:
-        if self.net.judges_apart:
+        if self.net.separate_critic:
             return np.asarray(self.net.judge(self.inputs_of(obs)).cpu().numpy())
         _, values, _ = self.net(self.inputs_of(obs), self.state_of(state))
         return np.asarray(values.cpu().numpy())
@@ -276,7 +276,7 @@ class QPolicy(Policy):
         return QNet(
             encoder,
             self.head.inputs,
-            duelling=spec.duelling,
+            dueling=spec.dueling,
             kind=spec.kind,
             atoms=1 if spec.kind == "scalar" else spec.atoms,
             v_min=spec.v_min,

@@ -18,7 +18,7 @@ from tflow.rl.policy.network import AnyEncoder, Maybe, TensorObs, encode, scaled
 class ActorCriticNet(nn.Module):
     """The inputs of a head, and the value of the state. One encoder serves both unless ``value_encoder`` is given.
 
-    The last ``free_outputs`` of the ``outputs`` are parameters that start at ``free_start``; see ``Head.free``.
+    The last ``free_outputs`` of the ``outputs`` are parameters that start at ``free_init``; see ``Head.free``.
     """
 
     def __init__(
@@ -28,16 +28,16 @@ class ActorCriticNet(nn.Module):
         *,
         value_encoder: AnyEncoder | None = None,
         free_outputs: int = 0,
-        free_start: float = 0.0,
+        free_init: float = 0.0,
     ) -> None:
         super().__init__()
         self.encoder, self.value_encoder = encoder, value_encoder
         self.action = scaled(nn.Linear(encoder.features, outputs - free_outputs), 0.01)  # the first policy is nearly even
         self.value = scaled(nn.Linear((encoder if value_encoder is None else value_encoder).features, 1), 1.0)
-        self.free = nn.Parameter(torch.full((free_outputs,), float(free_start))) if free_outputs else None
+        self.free = nn.Parameter(torch.full((free_outputs,), float(free_init))) if free_outputs else None
         self._actor_state = state_size_of(encoder)
         self.state_size = self._actor_state + (state_size_of(value_encoder) if value_encoder is not None else 0)
-        self.judges_apart = value_encoder is not None and self.state_size == 0
+        self.separate_critic = value_encoder is not None and self.state_size == 0
         """Acting needs nothing of what values need, so that those of many rows can be computed together, later."""
 
     def act(self, obs: TensorObs) -> Tensor:
@@ -110,7 +110,7 @@ class QNet(nn.Module):
     """The values of all actions, or their distributions: ``atoms`` logits on a grid from ``v_min`` to ``v_max`` (C51), or
     ``atoms`` quantiles (QR-DQN). ``q_values`` turns what ``forward`` returns into plain values.
 
-    ``duelling`` adds the value of the state to the advantages of actions, less their mean. ``hidden`` puts dense layers between
+    ``dueling`` adds the value of the state to the advantages of actions, less their mean. ``hidden`` puts dense layers between
     the encoder and these. ``noisy`` makes all layers behind the encoder noisy.
     """
 
@@ -122,7 +122,7 @@ class QNet(nn.Module):
         encoder: AnyEncoder,
         actions: int,
         *,
-        duelling: bool = False,
+        dueling: bool = False,
         kind: Literal["scalar", "categorical", "quantile"] = "scalar",
         atoms: int = 1,
         v_min: float = -10.0,
@@ -138,7 +138,7 @@ class QNet(nn.Module):
         self.kind, self.actions, self.atoms = kind, actions, 1 if kind == "scalar" else atoms
         self.encoder, self.state_size = encoder, state_size_of(encoder)
         self.advantage = _branch(encoder.features, hidden, actions * self.atoms, noisy)
-        self.value = _branch(encoder.features, hidden, self.atoms, noisy) if duelling else None
+        self.value = _branch(encoder.features, hidden, self.atoms, noisy) if dueling else None
         middles = (torch.arange(self.atoms) + 0.5) / self.atoms
         support = torch.linspace(v_min, v_max, self.atoms) if kind == "categorical" else middles
         self.register_buffer("support", support, persistent=False)

@@ -66,7 +66,7 @@ class ActorCriticSpec(PolicySpec):
 class QSpec(PolicySpec):
     """A value of each action; acts greedily, unless it explores."""
 
-    duelling: bool = False
+    dueling: bool = False
     kind: Literal["scalar", "categorical", "quantile"] = "scalar"
     atoms: int = 51
     v_min: float = -10.0

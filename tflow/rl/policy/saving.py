@@ -19,7 +19,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
 from tflow.errors import CheckpointError, TflowError
-from tflow.rl.policy.network_spec import LSTM, MLP, ImpalaCNN, Members, ModelLike, NatureCNN, SmallCNN
+from tflow.rl.policy.network_spec import LSTM, MLP, DictEncoder, ImpalaCNN, ModelLike, NatureCNN, SmallCNN
 from tflow.rl.policy.policy import Policy
 from tflow.rl.policy.policy_spec import ActorCriticSpec, PolicySpec, QSpec, chosen_device, make_policy
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 FORMAT = 1
 CLASS = "class"
 Json = Any  # Any: what json.loads gives
-MODELS: dict[str, type] = {kind.__name__: kind for kind in (MLP, NatureCNN, SmallCNN, ImpalaCNN, Members, LSTM)}
+MODELS: dict[str, type] = {kind.__name__: kind for kind in (MLP, NatureCNN, SmallCNN, ImpalaCNN, DictEncoder, LSTM)}
 SPECS: dict[str, type] = {kind.__name__: kind for kind in (ActorCriticSpec, QSpec)}
 
 

@@ -33,7 +33,7 @@ CARRIED = 0
 """The column of a fragment for rows that the one before has opened."""
 
 
-class Seats:
+class PolicyAgents:
     """All agents of one policy, in all envs of a worker."""
 
     def __init__(self, name: str, policy: Policy, explorer: Explorer, slots: Array, fragment: int) -> None:
@@ -54,9 +54,9 @@ class Seats:
         self.finished: list[tuple[float, int]] = []
         self.recorder = self.fresh()
 
-    def anew(self) -> Seats:
+    def anew(self) -> PolicyAgents:
         """The same agents, before anything has happened."""
-        return Seats(self.name, self.policy, self.explorer, self.slots, self.fragment)
+        return PolicyAgents(self.name, self.policy, self.explorer, self.slots, self.fragment)
 
     def fresh(self) -> Recorder:
         recorder = Recorder(len(self.slots), self.fragment + 1)
@@ -188,11 +188,11 @@ class MultiWorker(RolloutWorker):
         super().__init__(spec, shard)
         self.envs: MultiEnvs = spec.env.make_multi(spec.num_envs, policy_of_checked(spec))
         self.turns: dict[str, Turn] | None = None
-        self.seats: dict[str, Seats] = {}
+        self.seats: dict[str, PolicyAgents] = {}
         for name, group in self.envs.groups.items():
             policy = self.add_policy(name, group.observation_space, group.actions.own_space)
             self.explorers[name] = self.explorer(name, policy, len(group.slots))
-            self.seats[name] = Seats(name, policy, self.explorers[name], group.slots, spec.fragment)
+            self.seats[name] = PolicyAgents(name, policy, self.explorers[name], group.slots, spec.fragment)
             self.perturb(name, policy.flat.get())
         self.lengths = np.zeros(spec.num_envs, dtype=np.int64)
         self.returns = np.zeros(spec.num_envs)
@@ -226,7 +226,7 @@ class MultiWorker(RolloutWorker):
     ) -> tuple[dict[str, Turn], list[tuple[float, int]], int]:
         """One step of all envs: who acts next, the episodes that ended, and how many were lost."""
         actions = {
-            name: self.seats[name].act(turn, step, self.all_steps, self.rng, explore)
+            name: self.seats[name].act(turn, step, self.global_steps, self.rng, explore)
             for name, turn in turns.items()
             if len(turn.slots)
         }
@@ -253,8 +253,8 @@ class MultiWorker(RolloutWorker):
             seats.finished = []
         return _episodes(finished, lost, by_policy)
 
-    def whole_episodes(self) -> Episodes:
-        self.begin_anew()
+    def play_episodes(self) -> Episodes:
+        self.restart_episodes()
         turns = self.envs.reset(seed_for(self.shard.seed, "evaluation", self.steps))
         finished: list[tuple[float, int]] = []
         step = 0
@@ -265,10 +265,10 @@ class MultiWorker(RolloutWorker):
             self.steps += self.spec.num_envs
             self.check_ends(self.lengths)
         found = self.summary(finished[: self.spec.episodes], 0)
-        self.begin_anew()
+        self.restart_episodes()
         return found
 
-    def begin_anew(self) -> None:
+    def restart_episodes(self) -> None:
         """The next rollout begins with fresh episodes."""
         self.seats = {name: seats.anew() for name, seats in self.seats.items()}
         self.turns = None

@@ -48,7 +48,7 @@ class RolloutWorker(ABC):
         """What the driver said of all env steps, and how many had been made here then."""
         self.plain: dict[str, Array] = {}
         """The weights that were sent; exploring may act with others."""
-        self.plain_at = 0
+        self.weights_at = 0
         """How many env steps all workers had made when they were sent."""
         self.evaluated: dict[str, Array] = {}
         """Those that the latest evaluation was about."""
@@ -64,14 +64,14 @@ class RolloutWorker(ABC):
 
     def evaluate(self) -> Episodes:
         """Whole episodes from their beginning, with the weights that were sent, without exploring, in one thread."""
-        with one_thread(), self.plain_weights():
-            weights, at = dict(self.plain), self.plain_at
-            self.verdict = replace(self.whole_episodes(), weights_at=at)
+        with one_thread(), self.unperturbed():
+            weights, at = dict(self.plain), self.weights_at
+            self.verdict = replace(self.play_episodes(), weights_at=at)
             self.evaluated = weights
         return self.verdict
 
     @abstractmethod
-    def whole_episodes(self) -> Episodes:
+    def play_episodes(self) -> Episodes:
         """``spec.episodes`` of them, from their beginning, without exploring. The next rollout begins anew."""
 
     @abstractmethod
@@ -79,7 +79,7 @@ class RolloutWorker(ABC):
         """Let go of the envs."""
 
     @property
-    def all_steps(self) -> int:
+    def global_steps(self) -> int:
         """About how many env steps all workers have made: what schedules go by."""
         everybody, here = self.told
         return everybody + (self.steps - here) * self.shard.count
@@ -104,8 +104,8 @@ class RolloutWorker(ABC):
         """Act with these from now on."""
         self.policies[weights.policy].flat.set(weights.values)
         self.perturb(weights.policy, weights.values)
-        self.plain_at = weights.env_steps
-        if weights.env_steps > self.all_steps:  # others are ahead, or this is a later life
+        self.weights_at = weights.env_steps
+        if weights.env_steps > self.global_steps:  # others are ahead, or this is a later life
             self.told = weights.env_steps, self.steps
 
     def perturb(self, name: str, weights: Array) -> None:
@@ -130,7 +130,7 @@ class RolloutWorker(ABC):
             raise EnvError(problem, self.spec.env.name, int(lengths.argmax()))
 
     @contextmanager
-    def plain_weights(self) -> Iterator[None]:
+    def unperturbed(self) -> Iterator[None]:
         """Act with the weights that were sent, even if exploring means to act with others."""
         acting = {name: policy.flat.get() for name, policy in self.policies.items()}
         for name, policy in self.policies.items():
@@ -165,7 +165,7 @@ class RolloutWorker(ABC):
             nothing = np.zeros(self.policies[name].flat.trainable, np.float32)
             return Gradients(nothing, rows=0, policy=name, summary=batch.summary)
         with one_thread():
-            values, stats = self.learner(name).gradients(batch, loss=loss, steps=self.all_steps)
+            values, stats = self.learner(name).gradients(batch, loss=loss, steps=self.global_steps)
         return Gradients(values, rows=len(batch), env_steps=batch.env_steps, policy=name, stats=stats, summary=batch.summary)
 
 
@@ -204,9 +204,9 @@ class Lane:
         worker, policy, obs, masks = self.worker, self.policy, self.obs, self.masks
         acted = policy.rows(obs, worker.rng, masks=masks, state=self.state, explore=explore)
         actions, logp = acted.actions, acted.logp
-        tried = self.explorer.apply(actions, steps=worker.all_steps, rng=worker.rng, masks=masks) if explore else actions
+        tried = self.explorer.apply(actions, steps=worker.global_steps, rng=worker.rng, masks=masks) if explore else actions
         if tried is not actions:
-            logp = self.explorer.logp(tried, actions, steps=worker.all_steps, masks=masks)
+            logp = self.explorer.logp(tried, actions, steps=worker.global_steps, masks=masks)
             actions = tried
         before = {
             **arrays.flat("obs", obs),
@@ -325,9 +325,9 @@ class SingleWorker(RolloutWorker):
     def next_task(self) -> None:
         """What is sampled from now on is about another task, from the beginning."""
         self.task = self.lanes[0].envs.sample_task(self.rng)
-        self.begin_anew()
+        self.restart_episodes()
 
-    def begin_anew(self) -> None:
+    def restart_episodes(self) -> None:
         """The next rollout begins with fresh episodes."""
         self.started = False
 
@@ -342,7 +342,7 @@ class SingleWorker(RolloutWorker):
     def values(self, finals: Following) -> Array:
         return self.policy.values(arrays.nested(finals, "obs"), finals["state"])
 
-    def whole_episodes(self) -> Episodes:
+    def play_episodes(self) -> Episodes:
         """Each env gives its first ones, so that short episodes are not counted more often."""
         wanted = -(-self.spec.episodes // self.spec.num_envs)
         self.begin(seed_for(self.shard.seed, "evaluation", self.steps))
