@@ -143,7 +143,7 @@ def test_algorithms_are_nothing_but_plans() -> None:
         ),
         (lambda: loose.create_multi_workers(3, env=MultiCartPole, policy_of=str), "algorithms must be one configuration"),
         (lambda: TrainOneStep(MAML().workers(MAML().loss()), minibatch=8), "MAMLLoss looks at each batch as a whole"),
-        (lambda: unevaluated(), "nobody sends weights to workers.evaluation, so the first policy would be evaluated for ever"),
+        (lambda: unevaluated(), "nobody sends weights to workers.evaluation, so the initial weights would be evaluated for ever"),
         (lambda: loose.train(3), "train: plan must be a plan, such as"),
         (lambda: loose.train(PPO().plan(), stop=3), r"train: stop must be a Stop such as Stop\(env_steps=100_000\)"),
         (lambda: loose.train(loose.Plan(from_range(3).node)), "the plan does not end in ReportMetrics"),

@@ -105,8 +105,8 @@ def test_targets_never_come_from_an_action_that_is_not_allowed() -> None:
     masks = np.ones_like(values, dtype=bool)
     masks[np.arange(20), values.argmax(axis=1)] = False
     columns = {"next_obs": obs, "rewards": np.zeros(20, np.float32), "discounts": np.ones(20, np.float32), "next_masks": masks}
-    goals = loss.goals(policy, policy, Tensors.of(tflow.Batch(columns)))
-    np.testing.assert_allclose(goals.numpy(), np.where(masks, values, -np.inf).max(axis=1), rtol=1e-5)
+    td_targets = loss.td_targets(policy, policy, Tensors.of(tflow.Batch(columns)))
+    np.testing.assert_allclose(td_targets.numpy(), np.where(masks, values, -np.inf).max(axis=1), rtol=1e-5)
 
 
 @pytest.mark.parametrize("n_step", [1, 2])
@@ -222,7 +222,7 @@ FRAIL: dict[str, Any] = {  # Any: several kinds
 def test_rollouts_of_which_all_was_lost_are_survived(algorithm: Algorithm) -> None:
     Frail.steps = 0
     last = algorithm.run(stop=Stop(env_steps=120)).finish()
-    assert last.episodes.lost >= 8
+    assert last.episodes.discarded >= 8
     assert last.training.skipped == 0
 
 

@@ -120,7 +120,7 @@ def test_a_file_that_could_not_say_everything_is_refused_unless_that_is_given_an
     for unsaid in (lambda: None, EnvSpec("X-v0", kwargs={"map": np.eye(3)})):
         path.write_text(written(PPO(env=unsaid)))  # type: ignore[arg-type]  # nobody makes an env of it
         fields, _ = read_file(path)
-        with pytest.raises(PlanError, match=r"PPO: env was .*, which no file can say. Give it anew."):
+        with pytest.raises(PlanError, match=r"PPO: env was .*, which cannot be written to a file. Give it again."):
             configured(PPO, fields)
         assert configured(PPO, merged(fields, {"env": "CartPole-v1"})) == PPO()
 

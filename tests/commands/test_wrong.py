@@ -54,7 +54,7 @@ WRONG: dict[str, str] = {
     "train dqn --n-step 50": "DQN: n_step must be at most 16, got 50. Make fragment= longer.",
     "train dqn --kind scaler": "DQN: kind must be scalar, categorical or quantile; got 'scaler'.",
     "train maml --env CartPole-v1": "CartPole-v1: has no tasks. To adapt to tasks, an env needs sample_task(rng), and reset()",
-    "train maml --eval-every 100": "evaluated: a policy that adapts to tasks is evaluated all along: its metrics have the return",
+    "train maml --eval-every 100": "with_evaluation: MAML needs no evaluation: its metrics have the return before and",
     "train ppo_dqn --env CartPole-v1": "CartPole-v1: is an env for one agent; here, several agents learn. Name a PettingZoo env.",
     "train ppo_dqn --ppo.epoch 3": "PPO has no field 'epoch'. Did you mean epochs?",
     "train ppo --out done": "There is a run in 'done' already. Choose another folder, or remove that one.",

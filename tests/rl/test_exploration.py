@@ -26,7 +26,6 @@ from tflow.rl.policy.exploration import (
     GaussianNoise,
     OUNoise,
     ParameterNoise,
-    distance_of_epsilon,
     softmax_kl,
     uniform_choices,
 )
@@ -306,9 +305,6 @@ def test_the_distance_of_values_is_the_divergence_of_their_softmax() -> None:
     explorer = ParameterNoise(target_distance=1e-3).start(1, CHOICES)
     explorer.adapt(plain, perturbed)
     assert explorer.metrics(0)["distance"] == pytest.approx(softmax_kl(plain, perturbed))
-    greedy = np.array([[200.0, 0, 0, 0]])
-    exploring = np.log([[0.925, 0.025, 0.025, 0.025]])  # with probability 0.1, any of the four
-    assert distance_of_epsilon(0.1, 4) == pytest.approx(softmax_kl(greedy, exploring))
 
 
 # --------------------------------------------------------------------------- the protocol

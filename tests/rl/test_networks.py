@@ -102,20 +102,20 @@ def test_auto_picks_a_model_for_every_space(space: AnySpace, expected: Model) ->
 
 @pytest.mark.parametrize("model", [NatureCNN(), SmallCNN(), ImpalaCNN((4, 8), 32), NatureCNN(features=7)], ids=str)
 @pytest.mark.parametrize("shape", [(4, 84, 84), (1, 36, 40), (50, 36, 3), (40, 40)])
-def test_pictures_of_any_layout(model: NatureCNN | SmallCNN | ImpalaCNN, shape: tuple[int, ...]) -> None:
+def test_images_of_any_layout(model: NatureCNN | SmallCNN | ImpalaCNN, shape: tuple[int, ...]) -> None:
     space = spaces.Box(0, 255, shape, np.uint8)
     encoder = model.build(space)
     assert encoder.features == model.features
     assert encoder(sampled(space, 2)).shape == (2, model.features)
 
 
-def test_channels_last_are_the_same_pictures() -> None:
+def test_channels_last_are_the_same_images() -> None:
     torch.manual_seed(0)
     last = SmallCNN().build(spaces.Box(0, 255, (30, 25, 3), np.uint8))
     torch.manual_seed(0)
     first = SmallCNN().build(spaces.Box(0, 255, (3, 30, 25), np.uint8))
-    pictures = torch.randint(0, 256, (2, 3, 30, 25), dtype=torch.uint8)
-    torch.testing.assert_close(first(pictures), last(pictures.permute(0, 2, 3, 1)))
+    images = torch.randint(0, 256, (2, 3, 30, 25), dtype=torch.uint8)
+    torch.testing.assert_close(first(images), last(images.permute(0, 2, 3, 1)))
 
 
 def test_bytes_are_scaled_and_floats_are_not() -> None:
@@ -124,8 +124,8 @@ def test_bytes_are_scaled_and_floats_are_not() -> None:
         for kind in (np.uint8, np.float32):
             torch.manual_seed(0)
             made.append(model.build(spaces.Box(0, 255, (3, 30, 30), kind)))
-        pictures = torch.randint(0, 256, (2, 3, 30, 30), dtype=torch.uint8)
-        torch.testing.assert_close(made[0](pictures), made[1](pictures.float() / 255))
+        images = torch.randint(0, 256, (2, 3, 30, 30), dtype=torch.uint8)
+        torch.testing.assert_close(made[0](images), made[1](images.float() / 255))
 
 
 def test_flat_observations() -> None:
@@ -187,10 +187,10 @@ def test_models_can_be_named_for_parts() -> None:
     widths = {name: part.features for name, part in zip(encoder.names, encoder.encoders, strict=True)}
     assert widths == {"camera": 20, "arm/position": 5, "arm/grip": 3, "flags": 2}
     assert encoder(sampled(MIXED, 2)).shape == (2, 9)
-    pictures = NatureCNN(33).build(MIXED)
-    assert isinstance(pictures, CombinedEncoder)
-    assert {name: part.features for name, part in zip(pictures.names, pictures.encoders, strict=True)}["camera"] == 33
-    assert pictures.features == 33
+    images = NatureCNN(33).build(MIXED)
+    assert isinstance(images, CombinedEncoder)
+    assert {name: part.features for name, part in zip(images.names, images.encoders, strict=True)}["camera"] == 33
+    assert images.features == 33
     awkward = spaces.Dict({"keys": VECTOR, "a.b": VECTOR, "type": VECTOR})  # names that torch would not allow
     assert build_encoder("auto", awkward).features == 64
 
@@ -494,9 +494,9 @@ def test_modules_are_tried_out_with_observations_that_exist() -> None:
     )
     assert isinstance(first, dict)
     assert {name: part.tolist() for name, part in first.items()} == {"a": [3, 3], "b": [[-5, 7], [-5, 7]]}
-    picture = zero_observations(spaces.Box(0, 255, (2, 2, 3), np.uint8), 1)
-    assert isinstance(picture, Tensor)
-    assert (picture.dtype, picture.shape) == (torch.uint8, (1, 2, 2, 3))
+    image = zero_observations(spaces.Box(0, 255, (2, 2, 3), np.uint8), 1)
+    assert isinstance(image, Tensor)
+    assert (image.dtype, image.shape) == (torch.uint8, (1, 2, 2, 3))
 
 
 def own(**wrong: Any) -> ModelLike:  # Any: what makes it wrong
@@ -534,12 +534,12 @@ NO_CAMERA = spaces.Dict({"a": VECTOR})
         (MLP, VECTOR, r"got the class MLP; pass a value of it, MLP\(\.\.\.\)"),
         ("cnn", VECTOR, """expected "auto", a model such as MLP.*got 'cnn'"""),
         (nn.Linear(4, 4), VECTOR, r"got the module Linear itself\. Pass a function"),
-        (NatureCNN(), VECTOR, r"NatureCNN: needs pictures, a Box with 2 or 3 axes, got Box.*Use MLP"),
-        (NatureCNN(), CAMERA, r"NatureCNN: needs pictures of at least 36 by 36, got 35 by 90\. Use ImpalaCNN"),
-        (SmallCNN(), spaces.Box(0, 255, (19, 30, 3), np.uint8), "SmallCNN: needs pictures of at least 20 by 20, got 19 by 30"),
-        (ImpalaCNN(), spaces.Discrete(3), "ImpalaCNN: needs pictures"),
-        (SmallCNN(), NO_CAMERA, "SmallCNN: no part of the observation space is a picture"),
-        (ImpalaCNN(), NO_CAMERA, "ImpalaCNN: no part of the observation space is a picture"),
+        (NatureCNN(), VECTOR, r"NatureCNN: needs images, a Box with 2 or 3 axes, got Box.*Use MLP"),
+        (NatureCNN(), CAMERA, r"NatureCNN: needs images of at least 36 by 36, got 35 by 90\. Use ImpalaCNN"),
+        (SmallCNN(), spaces.Box(0, 255, (19, 30, 3), np.uint8), "SmallCNN: needs images of at least 20 by 20, got 19 by 30"),
+        (ImpalaCNN(), spaces.Discrete(3), "ImpalaCNN: needs images"),
+        (SmallCNN(), NO_CAMERA, "SmallCNN: no part of the observation space is an image"),
+        (ImpalaCNN(), NO_CAMERA, "ImpalaCNN: no part of the observation space is an image"),
         (DictEncoder(), VECTOR, "DictEncoder: needs a Dict or Tuple observation space"),
         (
             DictEncoder({"eye": MLP()}),

@@ -521,7 +521,7 @@ def test_nothing_is_sampled_before_there_is_enough(runtime: str) -> None:
 
 def test_replay_that_nobody_fills_is_a_deadlock_that_says_so() -> None:
     replay = create_replay_actors(capacity=500, batch=8, min_size=60)
-    with pytest.raises(Deadlock, match="replay actor 0 has been sent 0 of the 60 rows with which learning starts"):
+    with pytest.raises(Deadlock, match="replay actor 0 has been sent 0 of the 60 rows with which sampling starts"):
         next(ParallelReplay(replay).gather_async().run())
     with pytest.raises(Deadlock, match="replay actor 0 has been sent 0 of the 60 rows"):
         next(ParallelReplay(replay).gather_sync().run())
@@ -687,7 +687,7 @@ def test_experience_of_several_policies_needs_a_place_for_each() -> None:
     env = EnvSpec(partial(TogetherEnv, LIVES))
     workers = create_rollout_workers(env=env, losses=losses, policy_of=policy_of, **SMALL)
     stream = ParallelRollouts(workers).gather_sync().for_each(StoreToBuffer(create_replay_actors(min_size=1)))
-    with pytest.raises(OperatorError, match="this is experience of several policies"):
+    with pytest.raises(OperatorError, match="got a batch of several policies"):
         reports(stream, 3)
 
 

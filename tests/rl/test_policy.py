@@ -151,15 +151,15 @@ def test_a_tensor_over_a_read_only_array_shares_its_memory() -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"nonsense", "is no policy that tflow has saved"),
-        (b"", "is no policy that tflow has saved"),
+        (b"nonsense", "is no policy saved by tflow"),
+        (b"", "is no policy saved by tflow"),
         ({"other": "x"}, "it has weights, but nothing says of what"),
         ({"tflow": json.dumps({"format": 1})}, "is damaged: its description of the policy cannot be read"),
         ({"tflow": "[]"}, "is damaged: its description of the policy cannot be read"),
         ({"tflow": json.dumps({"format": 99})}, "has format 99; this version reads format 1"),
         (
             {"tflow": json.dumps({"format": 1, "model": {"class": "os.system"}, "policy": {"class": "QSpec"}})},
-            r"speaks of a os\.system, which this version does not know",
+            r"describes a os\.system, which this version does not know",
         ),
         (
             {"tflow": json.dumps({"format": 1, "model": {"class": "MLP", "width": 3}, "policy": {"class": "QSpec"}})},
@@ -197,7 +197,7 @@ def test_the_parts_of_a_dictionary_keep_their_order(tmp_path: Path) -> None:
 def test_spaces_that_cannot_be_saved_are_named() -> None:
     with pytest.raises(CheckpointError, match="A Text space cannot be saved"):
         space_to_json(spaces.Text(3))
-    with pytest.raises(CheckpointError, match="speaks of a Graph space"):
+    with pytest.raises(CheckpointError, match="describes a Graph space"):
         space_from_json({"kind": "Graph"})
 
 
@@ -390,7 +390,7 @@ def test_a_policy_with_a_memory_is_trained_on_sequences() -> None:
         (NESTED, "auto", False),
     ],
 )
-def test_pictures_are_seen_once_for_actions_and_values(seen: Any, model: ModelLike, shared: bool) -> None:  # Any: a space
+def test_images_are_seen_once_for_actions_and_values(seen: Any, model: ModelLike, shared: bool) -> None:  # Any: a space
     made = make_policy(ActorCriticSpec(), model, seen, spaces.Discrete(2))
     assert isinstance(made, ActorCritic)
     assert (made.net.value_encoder is None) is shared

@@ -1,7 +1,7 @@
 """A2C: advantage actor-critic, synchronous (Mnih et al. 2016, arXiv 1602.01783, without the asynchrony).
 
 Implements: one update per round on the rollouts of all workers together; n-step returns up to the end of the fragment, or
-generalised advantages (``lam`` below 1); entropy bonus; gradient clipping.
+GAE (``lam`` below 1); entropy bonus; gradient clipping.
 """
 
 from __future__ import annotations

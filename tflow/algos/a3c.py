@@ -1,8 +1,8 @@
 """A3C: asynchronous advantage actor-critic (Mnih et al. 2016, arXiv 1602.01783).
 
-Implements: gradients computed by each worker with the weights that made its rollout, applied by the learner as they arrive, new
-weights for that worker alone; n-step returns up to the end of the fragment; entropy bonus. ``lam`` below 1 turns the n-step
-returns into generalised advantages. The paper's workers share memory without locks; here updates are applied one at a time.
+Implements: gradients computed by each worker with the weights that sampled its rollout, applied by the learner as they arrive,
+new weights for that worker alone; n-step returns up to the end of the fragment; entropy bonus. ``lam`` below 1 turns the n-step
+returns into GAE. The paper's workers share memory without locks; here updates are applied one at a time.
 """
 
 from __future__ import annotations
@@ -65,6 +65,6 @@ class A3C(SinglePolicy):
 
 
 def a3c_plan(stream: ParIter[Rollout], workers: AnyWorkers, config: A3C = A3C()) -> Iter[TrainStats]:
-    """Gradients from wherever the rollouts are, applied as they arrive."""
+    """Gradients computed in the workers, applied as they arrive."""
     grads = stream.par_for_each(ComputeGradients(loss=config.loss())).gather_async()
     return grads.for_each(ApplyGradients(workers, max_grad_norm=config.max_grad_norm))

@@ -1,8 +1,9 @@
-"""Ape-X: distributed prioritised experience replay (Horgan et al. 2018, arXiv 1803.00933).
+"""Ape-X: distributed prioritized experience replay (Horgan et al. 2018, arXiv 1803.00933).
 
-Implements: many workers, each env with an epsilon of its own; first priorities computed by the workers; replay in several actors;
-a learner in an actor of its own that trains beside sampling, with a bounded mailbox; its errors go back to the replay actors as
-new priorities, its weights to the workers. Double, dueling, n-step Q-learning, as in the paper, or any other option of DQN.
+Implements: many workers, each env with an epsilon of its own; initial priorities computed by the workers; replay in several
+actors; a learner in an actor of its own that trains while workers sample, with a bounded mailbox; its TD errors go back to the
+replay actors as new priorities, its weights to the workers. Double, dueling, n-step Q-learning, as in the paper, or any other
+option of DQN.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from tflow.rl.rollout.worker_spec import AnyWorkers, ParallelRollouts, create_le
 
 @dataclass(frozen=True, kw_only=True)
 class ApeX(DQN):
-    """Distributed prioritised experience replay.
+    """Distributed prioritized experience replay.
 
     Args:
         env: The environment: a gymnasium id, a function that makes an env, or an ``EnvSpec``.
@@ -106,10 +107,10 @@ class ApeX(DQN):
 def apex_plan(
     stream: ParIter[Rollout], workers: AnyWorkers, config: ApeX = ApeX(), *, policy: str = "default"
 ) -> Iter[TrainStats]:
-    """Workers rate and replay actors keep what comes; a learner beside them learns from what was kept."""
+    """Workers compute initial priorities, replay actors store rollouts, a learner trains on replayed batches meanwhile."""
     buffer = config.replay()
-    rated = stream.par_for_each(ComputePriorities(n_step=config.n_step, gamma=config.gamma))
-    store = rated.gather_async(max_staleness=config.max_staleness).for_each(StoreToBuffer(buffer))
+    prioritized = stream.par_for_each(ComputePriorities(n_step=config.n_step, gamma=config.gamma))
+    store = prioritized.gather_async(max_staleness=config.max_staleness).for_each(StoreToBuffer(buffer))
     learner = create_learner(workers, policy=policy, loss=config.loss())
     learn = LearnOnBatch(max_grad_norm=config.max_grad_norm, weights_every=config.weights_every)
     learned = ParallelReplay(buffer).gather_async(in_flight=2).hand_off(learner, learn, mailbox=config.mailbox)

@@ -1,9 +1,9 @@
-"""DQN: deep Q-learning (Mnih et al. 2015) with the improvements that Rainbow put together (arXiv 1710.02298).
+"""DQN: deep Q-learning (Mnih et al. 2015) with the extensions of Rainbow (arXiv 1710.02298).
 
-Implements, each an option: double Q-learning (arXiv 1509.06461), dueling networks (1511.06581), n-step targets, prioritised
-replay (1511.05952), distributional values (categorical 1707.06887, quantile 1710.10044), noisy networks (1706.10295). The
-target network is renewed as a whole every so many updates. Training keeps pace with sampling: ``samples_per_insert`` rows are
-learned from per row that is stored.
+Implements, each an option: double Q-learning (arXiv 1509.06461), dueling networks (1511.06581), n-step returns, prioritized
+replay (1511.05952), distributional Q-learning (C51 1707.06887, QR-DQN 1710.10044), noisy networks (1706.10295). The target
+network is a copy of the weights, updated every ``target_every`` updates. The replay ratio is fixed: ``samples_per_insert`` rows
+are sampled per row inserted.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from tflow.rl.rollout.worker_spec import AnyWorkers, ParallelRollouts
 from tflow.rl.schedules import Linear, Schedule
 from tflow.types import Async
 
-MOST = 1_000
-"""Turns of training per turn of storing: it has the right of way, until ``samples_per_insert`` makes it wait."""
+TRAINING_WEIGHT = 1_000
+"""Turns of training per turn of storing: training goes first, until ``samples_per_insert`` makes it wait."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,7 +138,7 @@ class DQN(SinglePolicy):
         return EpsilonGreedy(self.epsilon)
 
     def replay(self) -> ReplayActors:
-        """Where rows are kept."""
+        """The replay actors."""
         return create_replay_actors(
             num_actors=self.num_replay,
             capacity=self.capacity,
@@ -158,9 +158,9 @@ class DQN(SinglePolicy):
 
 
 def dqn_plan(stream: Iter[Rollout], workers: AnyWorkers, config: DQN = DQN()) -> Iter[TrainStats]:
-    """Stores all that comes, and learns from what was stored."""
+    """Stores rollouts, and trains on replayed batches."""
     buffer = config.replay()
     store = stream.for_each(StoreToBuffer(buffer))
     train = TrainOneStep(workers, loss=config.loss(), max_grad_norm=config.max_grad_norm)
     trained = ParallelReplay(buffer).gather_sync().for_each(train).for_each(SendPriorities())
-    return Union(store.drain(), trained, weights=(1, MOST))
+    return Union(store.drain(), trained, weights=(1, TRAINING_WEIGHT))

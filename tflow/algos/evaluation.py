@@ -1,4 +1,4 @@
-"""Evaluation beside training, added to a plan that is there already."""
+"""Adds evaluation to an existing plan."""
 
 from __future__ import annotations
 
@@ -13,31 +13,36 @@ from tflow.rl.rollout.evaluation import Evaluators, ParallelEvaluations, create_
 
 
 def report_of(plan: Described) -> CollectMetrics:
-    """The end of a plan that reports."""
+    """The ``CollectMetrics`` at the end of a plan."""
     found = [node.op for node in graph.walk(plan.node) if isinstance(node, nodes.ForEach) and isinstance(node.op, CollectMetrics)]
     if not found:
-        raise PlanError("train: the plan does not end in ReportMetrics(stream, workers), so there is nothing to look at.")
+        raise PlanError("train: the plan does not end in ReportMetrics(stream, workers), so there are no metrics.")
     return found[-1]
 
 
 def evaluators_in(plan: Described) -> list[Evaluators]:
-    """Who evaluates in a plan."""
+    """The evaluation workers of a plan."""
     return [node.of for node in graph.walk(plan.node) if isinstance(node, nodes.FromActors) and isinstance(node.of, Evaluators)]
 
 
-def evaluated(plan: Plan[Metrics], *, every: int, episodes: int = 10) -> Plan[Metrics]:
-    """The same plan, and beside it workers of their own that play whole episodes without exploring, once per ``every`` env
-    steps, with the weights of the moment. Training goes on meanwhile.
+def with_evaluation(plan: Plan[Metrics], *, every: int, episodes: int = 10) -> Plan[Metrics]:
+    """The same plan with evaluation alongside training: workers of their own play whole episodes without exploration, with the
+    current weights.
+
+    Args:
+        plan: A plan that ends in ``ReportMetrics``.
+        every: Env steps between evaluations.
+        episodes: Episodes per evaluation.
 
     Law: what the plan trains on stays the same.
     """
-    check.instance("evaluated", "plan", plan, Plan, "a plan, such as ReportMetrics(...) or PPO().plan()")
+    check.instance("with_evaluation", "plan", plan, Plan, "a plan, such as ReportMetrics(...) or PPO().plan()")
     workers = report_of(plan).workers
     if evaluators_in(plan):
-        raise PlanError("evaluated: this plan evaluates already.")
+        raise PlanError("with_evaluation: this plan evaluates already.")
     if any(loss.adapts for loss in workers.spec.losses.values()):
         raise PlanError(
-            "evaluated: a policy that adapts to tasks is evaluated all along: its metrics have the return before and after. "
+            "with_evaluation: MAML needs no evaluation: its metrics have the return before and after adaptation. "
             "Leave out eval_every."
         )
     evaluators = create_evaluation_workers(workers, episodes=episodes, every=every)

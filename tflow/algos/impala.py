@@ -1,8 +1,8 @@
 """IMPALA: importance-weighted actor-learner architecture (Espeholt et al. 2018, arXiv 1802.01561).
 
-Implements: V-trace; a learner in an actor of its own that trains beside sampling, fed through a bounded mailbox by reference:
-rollouts go from worker to learner; earlier rollouts mixed in; entropy bonus; how stale rollouts are is measured, and bounded if
-``max_staleness`` says so.
+Implements: V-trace; a learner in an actor of its own that trains while workers sample, fed through a bounded mailbox by
+reference: rollouts go from worker to learner; replay of recent rollouts; entropy bonus; staleness is measured, and bounded by
+``max_staleness``.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class IMPALA(SinglePolicy):
 def impala_plan(
     stream: Iter[Rollout], workers: AnyWorkers, config: IMPALA = IMPALA(), *, policy: str = "default"
 ) -> Iter[TrainStats]:
-    """Rollouts, new and earlier, go to a learner that trains beside sampling."""
+    """New and replayed rollouts go to a learner that trains while workers sample."""
     mixed = MixInReplay(stream, slots=config.replay_slots, proportion=config.replay_proportion)
     learner = create_learner(workers, policy=policy, loss=config.loss())
     learned = mixed.hand_off(learner, LearnOnBatch(max_grad_norm=config.max_grad_norm), mailbox=config.mailbox)

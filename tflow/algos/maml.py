@@ -1,8 +1,8 @@
 """MAML: model-agnostic meta-learning for reinforcement learning (Finn et al. 2017, arXiv 1703.03400).
 
-Implements: per task, plain policy-gradient steps on what was played, with a linear baseline fitted to the task; the outer
-gradient through these steps, or without their derivatives (``first_order``); the outer objective is clipped as in PPO, and gone
-over several times per round, where the paper uses TRPO. The env must have tasks: ``sample_task(rng)``, and ``reset`` that takes
+Implements: per task, policy gradient steps (the inner loop) with a linear baseline fitted to the task; the meta-gradient through
+these steps, or its first-order approximation (``first_order``); as outer objective PPO's clipped surrogate with several epochs
+per round, where the paper uses TRPO. The env must have tasks: ``sample_task(rng)``, and ``reset`` that takes
 ``options={"task": ...}``.
 """
 
@@ -107,5 +107,5 @@ class MAML(SinglePolicy):
 
 
 def maml_plan(stream: Iter[Adapted, Sync], workers: AnyWorkers, config: MAML = MAML()) -> Iter[TrainStats]:
-    """Several updates on the tasks of each batch: towards weights from which one step goes far."""
+    """Several meta-updates on each batch of tasks."""
     return stream.for_each(TrainOneStep(workers, loss=config.loss(), epochs=config.epochs, max_grad_norm=config.max_grad_norm))

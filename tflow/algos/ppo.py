@@ -1,8 +1,8 @@
 """PPO: proximal policy optimisation (Schulman et al. 2017, arXiv 1707.06347).
 
-Implements: the clipped objective; several epochs of minibatches per round; generalised advantages (arXiv 1506.02438),
-standardised per minibatch; value clipping; entropy bonus; a penalty on the KL divergence with a fixed coefficient or a schedule
-(the paper adapts it), and an end to the epochs when the policy has moved too far. Learning rate and clip may be schedules.
+Implements: the clipped surrogate objective; several epochs of minibatches per round; GAE (arXiv 1506.02438), standardised per
+minibatch; value clipping; entropy bonus; a KL penalty with a fixed coefficient or a schedule (the paper adapts it), and early
+stopping by KL divergence. Learning rate and clip range may be schedules.
 """
 
 from __future__ import annotations

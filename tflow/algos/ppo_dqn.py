@@ -1,4 +1,4 @@
-"""PPO and DQN in one env: some agents are trained by one, some by the other, from one stream of rollouts.
+"""PPO and DQN in one multi-agent env: each trains some of the agents, from one stream of rollouts.
 
 The composition of the paper (arXiv 2011.12719, section on multi-agent training): two algorithms with different losses, at
 different frequencies, one on-policy, one with replay, neither of them rewritten.
@@ -62,7 +62,7 @@ class PPODQN(Algorithm):
     """Rows of the policy "PPO" per training batch; usually 1,000 to 10,000. Larger: less noisy, but rarer updates."""
 
     def workers(self) -> MultiWorkers[Names]:
-        """The rollout workers that this configuration describes."""
+        """The rollout workers of this configuration."""
         algorithms: dict[Names, SinglePolicy] = {"PPO": self.ppo, "DQN": self.dqn}
         return create_multi_workers(
             algorithms,

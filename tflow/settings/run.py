@@ -1,4 +1,4 @@
-"""What is asked of a run, beside the configuration of its algorithm: the options of ``tflow train``, and ``[run]`` in files."""
+"""Settings of a run apart from its algorithm: the options of ``tflow train``, and ``[run]`` in files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class RunSettings:
-    """How a run is made, and when it is over."""
+    """Settings of a run: runtime, seed, stop conditions, evaluation."""
 
     algo: str = ""
     """The algorithm: a name that tflow algos lists, or FILE.py:NAME of your own."""
@@ -52,7 +52,7 @@ class RunSettings:
 
     @staticmethod
     def of(run: TrainingRun) -> RunSettings:
-        """What was asked of a run, as far as it can be written."""
+        """The settings of a run, as far as they can be written."""
         stop, kind = run.stop if isinstance(run.stop, Stop) else Stop(), type(run.algorithm)
         names = [name for name, each in ALGORITHMS.items() if each is kind]
         return RunSettings(
@@ -67,7 +67,7 @@ class RunSettings:
         )
 
     def stop(self, env: EnvSpec) -> Stop | None:
-        """When it is over. If nothing is said: when the env counts as solved, by what gymnasium knows of it."""
+        """The stop conditions. By default, gymnasium's reward threshold of the env."""
         wanted = self.stop_return
         if wanted is None and self.stop_steps is None and self.stop_time is None:
             wanted = env.solved_at()

@@ -30,7 +30,7 @@ MODELS: tuple[type, ...] = (LSTM, MLP, ImpalaCNN, DictEncoder, NatureCNN, SmallC
 DESCRIPTIONS = {kind.__name__: kind for kind in (*SCHEDULES, *MODELS, EnvSpec, *ALGORITHMS.values())}
 WORDS = {"none": None, "true": True, "false": False}
 UNWRITABLE = "cannot be written: "
-"""In files, before what stands for a value that no text can say."""
+"""In files, marks a value that cannot be written as text."""
 
 
 def read(text: str, *, own: bool = False) -> object:
@@ -68,7 +68,7 @@ def _own(text: str) -> object:
         return loading.find(text)
     if text.endswith(loading.SUFFIXES):
         raise PlanError(f"{text!r} is a file. Say what in it: {text}:NAME.")
-    if ":" in text and loading.looks_like_a_place(text):
+    if ":" in text and loading.is_import_path(text):
         with suppress(PlanError):
             return loading.find(text)
     return text
