@@ -1,8 +1,8 @@
 """On-policy and replayed data in one plan, and evaluation alongside training.
 
 ``imitating`` is PPO with self-imitation learning (arXiv 1806.05635), which replays transitions with positive advantage: one
-policy, two losses, each on a stream that fits it. ``evaluated`` adds evaluation to any training: whole episodes without exploration,
-once per ``every`` env steps, by workers of their own, to which ``UpdateWeights`` sends the weights.
+policy, two losses, each on a stream that fits it. ``evaluated`` adds evaluation to any training: whole episodes without
+exploration, once per ``every`` env steps, by workers of their own, to which ``UpdateWeights`` sends the weights.
 """
 
 from __future__ import annotations

@@ -226,7 +226,7 @@ def test_the_list_of_algorithms(tmp_path: Path) -> None:
     done = tflow("algos", cwd=tmp_path)
     assert re.search(r"^ppo +tflow.PPO +Proximal policy optimisation +arXiv 1707.06347 *$", done.stdout, re.MULTILINE)
     assert len(re.findall(r"^\w+ +tflow\.\w+", done.stdout, re.MULTILINE)) == 8
-    assert re.search(r"--ppo\.epochs +10 +How often a batch is gone through\.", tflow("algos", "ppo_dqn", cwd=tmp_path).stdout)
+    assert re.search(r"--ppo\.epochs +10 +Passes over each batch;", tflow("algos", "ppo_dqn", cwd=tmp_path).stdout)
 
 
 def test_policies_that_adapt_and_several_policies_are_evaluated(tmp_path: Path) -> None:

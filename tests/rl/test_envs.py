@@ -424,7 +424,7 @@ def test_restarts_do_not_come_to_an_end_while_steps_are_finished() -> None:
     alone = LoopEnvs(lambda: Fragile((((5, "terminated"),),)), 1, name="fragile")
     alone.reset(0)
     alone.step(np.zeros(1, np.int64))
-    with pytest.raises(EnvError, match=r"step raised RuntimeError: again\. Mend"):
+    with pytest.raises(EnvError, match=r"step raised RuntimeError: again\. Fix"):
         alone.step(np.zeros(1, np.int64))
 
 

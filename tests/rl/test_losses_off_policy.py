@@ -310,7 +310,7 @@ def test_minibatches_are_whole_pieces_and_padding_does_not_count(minibatch: int 
 def test_rows_that_were_picked_one_by_one_are_refused() -> None:
     loss = IMPALALoss()
     rows = Tensors.of(batch()).take(torch.tensor([7, 3]))
-    with pytest.raises(TflowError, match=r"V-trace follows rows through time, but these were picked one by one\. Train on"):
+    with pytest.raises(TflowError, match=r"V-trace needs consecutive steps, but these rows were picked one by one\. Train on"):
         loss.compute(made(loss.policy()), rows, target=None, steps=0)
 
 

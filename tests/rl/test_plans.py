@@ -258,7 +258,7 @@ def test_items_of_one_round_may_follow_each_other_but_nothing_older() -> None:
     late = cast(
         "Iter[Any, Any]", ParallelRollouts(workers).par_with_columns(ComputeAdvantages()).gather_sync().batch(6).flatten()
     )
-    with pytest.raises(OperatorError, match="made 2 updates ago, but the loss is on-policy"):
+    with pytest.raises(OperatorError, match="sampled 2 updates ago, but the loss is on-policy"):
         reports(late.for_each(TrainOneStep(workers)), 6)
 
 
@@ -387,7 +387,7 @@ def test_a_learner_elsewhere_says_if_nobody_would_renew_its_target() -> None:
         learner = create_learner(workers)
         return Union(store, ParallelReplay(replay).gather_sync().call(learner, LearnOnBatch())), learner
 
-    with pytest.raises(OperatorError, match=r"which nobody would renew\. Say how often: DQNLoss\(target_every="):
+    with pytest.raises(OperatorError, match=r"which nobody would update\. Say how often: DQNLoss\(target_every="):
         reports(training(None)[0], 8)
     stream, learner = training(2)
     with stream.run() as run:
@@ -820,9 +820,9 @@ class Odd(A3CLoss):
     ("how", "message"),
     [
         ("a tensor", r"Odd.compute must return a LossValue\(total, stats\), got Tensor"),
-        ("rows", "Odd.compute: total must be one number with a gradient"),
-        ("no gradient", "Odd.compute: total must be one number with a gradient"),
-        ("a float", "Odd.compute: stats must be single numbers, as tensors; mine are not"),
+        ("rows", "Odd.compute: total must be a scalar with a gradient"),
+        ("no gradient", "Odd.compute: total must be a scalar with a gradient"),
+        ("a float", "Odd.compute: stats must be scalar tensors; mine are not"),
     ],
 )
 def test_what_is_wrong_with_a_loss_of_ones_own(how: str, message: str) -> None:
@@ -861,7 +861,7 @@ def test_a_round_that_another_step_has_trained_on_before_is_stale(workers_in_poo
         (lambda: loose.ParallelRollouts(create_replay_actors()), "workers must be what create_rollout_workers returns"),
         (lambda: loose.create_replay_actors(capacity=10, min_size=20), "min_size must be at most 10, got 20"),
         (lambda: loose.create_replay_actors(kind="fifo"), "kind must be 'uniform' or 'prioritized'"),
-        (lambda: loose.create_replay_actors(lockstep=True), "lockstep=True is about rows of several policies"),
+        (lambda: loose.create_replay_actors(lockstep=True), "lockstep=True needs several policies"),
         (lambda: loose.UpdateTargetNetwork(a3c()[1]), "A3CLoss has no target network"),
         (lambda: loose.TrainOneStep(a3c()[1], epochs=0), "epochs must be at least 1, got 0"),
         (lambda: loose.ComputeAdvantages(gamma=1.5), "gamma must be from 0 to 1, got 1.5"),

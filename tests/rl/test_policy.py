@@ -153,7 +153,7 @@ def test_a_tensor_over_a_read_only_array_shares_its_memory() -> None:
     [
         (b"nonsense", "is no policy saved by tflow"),
         (b"", "is no policy saved by tflow"),
-        ({"other": "x"}, "it has weights, but nothing says of what"),
+        ({"other": "x"}, "it has weights, but no description of the policy"),
         ({"tflow": json.dumps({"format": 1})}, "is damaged: its description of the policy cannot be read"),
         ({"tflow": "[]"}, "is damaged: its description of the policy cannot be read"),
         ({"tflow": json.dumps({"format": 99})}, "has format 99; this version reads format 1"),
@@ -357,9 +357,11 @@ def test_making_a_target_network_leaves_the_dice_of_torch_alone() -> None:
 
 
 def test_the_kind_of_policy_must_fit_the_loss() -> None:
-    with pytest.raises(PlanError, match="DQNLoss: the policy must be one with a value of each action"):
+    with pytest.raises(PlanError, match="DQNLoss: the policy must be one with Q-values"):
         Learner(policy(), DQNLoss(), Adam()).train(replayed())
-    with pytest.raises(PlanError, match="A3CLoss: the policy must be one with a distribution and a value"):
+    with pytest.raises(
+        PlanError, match="A3CLoss: the policy must be an actor-critic, with an action distribution and a state value"
+    ):
         Learner(policy(spec=QSpec()), A3CLoss(), Adam()).train(batch())
     assert isinstance(policy(), ActorCritic)
     assert isinstance(policy(spec=QSpec()), QPolicy)

@@ -464,7 +464,7 @@ def test_episodes_are_counted_by_env_and_by_policy() -> None:
 
 
 def test_a_policy_without_a_loss_or_without_agents_is_named() -> None:
-    with pytest.raises(PlanError, match="gives agent 'agent_0' the policy 'other', but losses has only"):
+    with pytest.raises(PlanError, match="maps agent 'agent_0' to the policy 'other', but losses has only"):
         MultiWorker(WorkerSpec(EnvSpec(partial(TogetherEnv, LIVES)), {"even": A3CLoss()}, policy_of=lambda agent: "other"), SHARD)
     lonely = WorkerSpec(EnvSpec(partial(TogetherEnv, LIVES)), {"even": A3CLoss(), "x": A3CLoss()}, policy_of=lambda agent: "even")
     with pytest.raises(PlanError, match="No agent has the policy x"):
