@@ -15,7 +15,7 @@ from tflow import PPO, Metrics, Rollout, Stop, TrainOneStep, TrainStats
 
 @dataclass
 class Patience:
-    """A stop of one's own: over when the mean return has grown by less than ``growth``. Any function of metrics will do."""
+    """A stop condition of your own: stops when the mean return has grown by less than ``growth``.."""
 
     growth: float
     last: float = 0.0

@@ -1,8 +1,8 @@
-"""On-policy and replayed data in one plan, and evaluation beside training.
+"""On-policy and replayed data in one plan, and evaluation alongside training.
 
-``imitating`` is PPO that also learns again from what once went better than expected (as in arXiv 1806.05635): one policy,
-two losses, each on a stream that fits it. ``evaluated`` adds evaluation to any training: whole episodes without exploring,
-once per ``every`` env steps, by workers of their own, to which ``UpdateWeights`` sends the weights.
+``imitating`` is PPO with self-imitation learning (arXiv 1806.05635), which replays transitions with positive advantage: one
+policy, two losses, each on a stream that fits it. ``evaluated`` adds evaluation to any training: whole episodes without
+exploration, once per ``every`` env steps, by workers of their own, to which ``UpdateWeights`` sends the weights.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tflow.rl.policy.policy_spec import ActorCriticSpec
 
 @dataclass(frozen=True)
 class ImitateLoss(Loss[Replayed, Async]):
-    """Makes actions likelier that led to more than their state was thought to be worth."""
+    """Self-imitation: policy gradient on positive advantages only."""
 
     def policy(self) -> ActorCriticSpec:
         return ActorCriticSpec()
@@ -25,12 +25,12 @@ class ImitateLoss(Loss[Replayed, Async]):
     def compute(self, policy: Policy, batch: tflow.Tensors, /, *, target: Policy | None, steps: int) -> LossValue:
         acting = actor_critic(self, policy)
         found, (_, following, _) = acting.evaluate(batch), acting.net(batch["next_obs"])
-        better = (batch["rewards"] + batch["discounts"] * following - found.values).detach().clamp(min=0)
-        return LossValue(-batch.mean(found.logp * better), {"better": batch.mean(better)}, errors=better)
+        advantages = (batch["rewards"] + batch["discounts"] * following - found.values).detach().clamp(min=0)
+        return LossValue(-batch.mean(found.logp * advantages), {"advantages": batch.mean(advantages)}, td_errors=advantages)
 
 
 def imitating(rollouts: Iter[Rollout, Sync], workers: AnyWorkers, config: PPO) -> Iter[TrainStats]:
-    """A sub-flow like ``ppo_plan``: rollouts are stored on their way to PPO; half as many rows are learned from again."""
+    """A sub-flow like ``ppo_plan``: rollouts are stored on their way to PPO; half as many rows are replayed."""
     replay = tflow.create_replay_actors(capacity=5_000, batch=64, min_size=500, samples_per_insert=0.5, gamma=config.gamma)
     fresh = tflow.ppo_plan(rollouts.for_each(tflow.StoreToBuffer(replay)), workers, config)
     again = tflow.ParallelReplay(replay).gather_sync().for_each(tflow.TrainOneStep(workers, loss=ImitateLoss()))

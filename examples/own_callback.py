@@ -1,6 +1,6 @@
-"""A callback of one's own: typed, told of every report and of the end, whatever that is.
+"""A callback of your own: typed, called at the start, with every report and at the end.
 
-This one writes down when a run got better than ever before, and how long it has been waiting since. It is passed to any run:
+This one records every new best mean return, with its env steps. It is passed to any run:
 ``PPO(...).run(callbacks=[Records()])``.
 """
 
@@ -15,7 +15,7 @@ from tflow import DQN, Callback, Metrics, Stop, TrainingRun
 
 @dataclass
 class Records(Callback):
-    """The mean returns that were better than all before, with the env steps at which they were reached."""
+    """Records of the mean return, with the env steps at which they were reached."""
 
     found: list[tuple[int, float]] = field(default_factory=list)
     end: str = ""

@@ -1,4 +1,4 @@
-"""PPO with a loss of one's own: a term that asks the policy to be symmetric (arXiv 1801.08093).
+"""PPO with a loss of your own: a regularisation term for symmetric policies (arXiv 1801.08093).
 
 CartPole in a mirror is CartPole: with the observation negated, left should be as likely as right was. The loss derives from
 ``PPOLoss``: it reads the same columns and needs fresh data, too. The configuration derives from ``PPO`` and says which loss
@@ -17,7 +17,7 @@ from tflow.rl.learning.losses import PPOReads, actor_critic
 
 @dataclass(frozen=True)
 class MirrorLoss(PPOLoss):
-    """PPO's loss, and how much the policy changes its mind in front of a mirror."""
+    """PPO's loss, plus a penalty on asymmetric action probabilities."""
 
     mirror_coef: float = 1.0
 

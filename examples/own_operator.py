@@ -1,7 +1,7 @@
-"""Operators of one's own in the middle of a plan: rewards are shaped, then scaled by what has been seen so far.
+"""Operators of your own in the middle of a plan: reward shaping, then reward scaling by running statistics.
 
-``ShapeRewards`` has no memory. It says which columns it reads and which it sets; a batch keeps all others, and a type
-checker knows them. ``ScaleRewards`` has a memory, which the executor keeps: one per run, so two runs never share it.
+``ShapeRewards`` is stateless. It says which columns it reads and which it sets; a batch keeps all others, and a type
+checker knows them. ``ScaleRewards`` has state, which the executor keeps: one per run, so two runs never share it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class ShapeRewards(AddColumns[Literal["obs", "rewards"], Literal["rewards", "env
 
 
 class ScaleRewards(Stateful[AnyRewards, AnyRewards, tuple[int, float]], Generic[AnyRewards]):
-    """Divides rewards by the root of their mean square so far; remembers how many there were, and the sum of the squares."""
+    """Divides rewards by their running root mean square; the state is their count and the sum of their squares."""
 
     def init(self) -> tuple[int, float]:
         return 0, 0.0

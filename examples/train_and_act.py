@@ -30,8 +30,8 @@ def main(folder: str = "runs/train_and_act", env_steps: int = 80_000) -> list[fl
         stop=Stop(mean_return=475, env_steps=env_steps), callbacks=callbacks, eval_every=5_000, eval_episodes=5
     )
     for metrics in run:  # typed: metrics.mean_return, metrics.training.updates, metrics.evaluation, ...
-        if metrics.episodes.lost:
-            print(f"{metrics.episodes.lost} episodes were lost")
+        if metrics.episodes.discarded:
+            print(f"{metrics.episodes.discarded} episodes were discarded")
     print(f"over: {run.outcome}")
 
     best = Policy.load(f"{folder}/best.safetensors")

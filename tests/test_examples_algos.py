@@ -89,7 +89,7 @@ def test_evaluation_happens_when_it_is_due() -> None:
         assert due <= found < due + 2 * per_round  # with the next report after the round in which it was due
     assert last.evaluation.count == 4
     assert last.training.worst_lag == 0, "fresh data is fresh, although another loss trains the same policy"
-    assert last.training.latest["better"] > 0, "replayed rows were learned from"
+    assert last.training.latest["advantages"] > 0, "replayed rows were learned from"
 
 
 @pytest.mark.parametrize("name", OURS)

@@ -109,8 +109,8 @@ if TYPE_CHECKING:
     from tflow.rl.policy.exploration import ParameterNoise as ParameterNoise
     from tflow.rl.policy.network_spec import LSTM as LSTM
     from tflow.rl.policy.network_spec import MLP as MLP
+    from tflow.rl.policy.network_spec import DictEncoder as DictEncoder
     from tflow.rl.policy.network_spec import ImpalaCNN as ImpalaCNN
-    from tflow.rl.policy.network_spec import Members as Members
     from tflow.rl.policy.network_spec import NatureCNN as NatureCNN
     from tflow.rl.policy.network_spec import SmallCNN as SmallCNN
     from tflow.rl.policy.policy import Policy as Policy
@@ -172,10 +172,10 @@ __all__ = [
     "A2C", "A3C", "DQN", "IMPALA", "LSTM", "MAML", "MLP", "PPO", "PPODQN", "SGD", "A3CLoss", "Actor", "ActorCriticSpec",
     "ActorOp", "Actors", "Adam", "AdaptToTask", "AddColumns", "Algorithm", "AnyWorkers", "ApeX", "ApexEpsilons",
     "ApplyGradients", "Async", "AverageGradients", "Batch", "Callback", "CheckpointError", "ComputeAdvantages",
-    "ComputeGradients", "ComputePriorities", "ConcatBatches", "ConcatRounds", "Constant", "DQNLoss", "Deadlock", "EnvError",
-    "EnvSpec", "Episodes", "EpsilonGreedy", "Evaluators", "Exponential", "Frozen", "GaussianNoise", "Gradients", "Handles",
-    "IMPALALoss", "ImpalaCNN", "Iter", "LearnOnBatch", "Ledger", "Linear", "Live", "LiveOp", "LocalRuntime", "Loss",
-    "LossValue", "MAMLLoss", "Members", "Metrics", "MixInReplay", "MultiBatch", "MultiReplayActors", "MultiWorkers",
+    "ComputeGradients", "ComputePriorities", "ConcatBatches", "ConcatRounds", "Constant", "DQNLoss", "Deadlock", "DictEncoder",
+    "EnvError", "EnvSpec", "Episodes", "EpsilonGreedy", "Evaluators", "Exponential", "Frozen", "GaussianNoise", "Gradients",
+    "Handles", "IMPALALoss", "ImpalaCNN", "Iter", "LearnOnBatch", "Ledger", "Linear", "Live", "LiveOp", "LocalRuntime", "Loss",
+    "LossValue", "MAMLLoss", "Metrics", "MixInReplay", "MultiBatch", "MultiReplayActors", "MultiWorkers",
     "NatureCNN", "NoHealthyShards", "OUNoise", "OnActor", "Op", "OperatorError", "PPOLoss", "ParIter", "ParUnion",
     "ParallelEvaluations", "ParallelReplay", "ParallelRollouts", "ParameterNoise", "Piecewise", "Place", "Plan", "PlanError",
     "Policy", "PolicySpec", "Provenance", "QSpec", "RMSprop", "RayRuntime", "Ref", "RefOp", "ReplayActors", "Replayed",
@@ -230,7 +230,7 @@ _HOMES = {
     "tflow.rl.learning.losses": ("A3CLoss", "DQNLoss", "IMPALALoss", "Loss", "LossValue", "PPOLoss", "Replayed"),
     "tflow.rl.learning.meta": ("AdaptToTask", "MAMLLoss"),
     "tflow.rl.metrics": ("Metrics", "ReportMetrics"),
-    "tflow.rl.policy.network_spec": ("ImpalaCNN", "LSTM", "MLP", "Members", "NatureCNN", "SmallCNN"),
+    "tflow.rl.policy.network_spec": ("DictEncoder", "ImpalaCNN", "LSTM", "MLP", "NatureCNN", "SmallCNN"),
     "tflow.rl.learning.optimizers": ("Adam", "RMSprop", "SGD"),
     "tflow.rl.policy.policy_spec": ("ActorCriticSpec", "PolicySpec", "QSpec"),
     "tflow.rl.policy.policy": ("Policy",),

@@ -40,11 +40,11 @@ class Handles(Protocol[W_co]):
         ...
 
     def version(self, policy: str = "default", /) -> int:
-        """How often the policy was advanced."""
+        """The version of a policy: how often it was advanced."""
         ...
 
     def incarnation(self, shard: int, /) -> int:
-        """Which life of an actor will meet what is sent to it now."""
+        """The incarnation of the actor that will receive what is sent now."""
         ...
 
     def behind(self, policy: str = "default", /) -> set[int]:
@@ -53,7 +53,7 @@ class Handles(Protocol[W_co]):
 
 
 class Progress(Protocol):
-    """A run, as an operator may look at it."""
+    """Progress of a run."""
 
     def now(self) -> float:
         """Seconds on the runtime's clock."""
@@ -64,7 +64,7 @@ class Progress(Protocol):
         ...
 
     def summary(self, actors: Actors[W], /) -> object:
-        """What these items said of themselves, merged."""
+        """The summaries of these items, merged."""
         ...
 
     def stats(self) -> RunStats:

@@ -1,4 +1,4 @@
-"""``FILE.py:NAME`` and ``module:NAME``: things of a user's own, by what one types. To name something is to import it."""
+"""Imports a user's own objects by name: ``FILE.py:NAME`` and ``module:NAME``."""
 
 from __future__ import annotations
 
@@ -47,17 +47,17 @@ def is_file(target: str) -> bool:
     return target.rpartition(":")[0].endswith(SUFFIXES)
 
 
-def looks_like_a_place(target: str) -> bool:
-    """True for ``FILE.py:NAME`` and ``module:NAME``, going by the words alone."""
+def is_import_path(target: str) -> bool:
+    """True for ``FILE.py:NAME`` and ``module:NAME``, by syntax alone."""
     where, _, name = target.rpartition(":")
     dotted = [*name.split("."), *([] if is_file(target) else where.split("."))]
     return all(part.isidentifier() for part in dotted)
 
 
 def find(target: str) -> object:
-    """What ``FILE.py:NAME`` or ``module:NAME`` means. Raises if there is no such file, module or name."""
+    """Import ``FILE.py:NAME`` or ``module:NAME``. Raises if there is no such file, module or name."""
     where, _, name = target.rpartition(":")
-    if not looks_like_a_place(target):
+    if not is_import_path(target):
         raise PlanError(f"Expected FILE.py:NAME or module:NAME, got {target!r}.")
     if is_file(target):
         if not Path(where).is_file():

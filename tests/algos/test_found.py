@@ -105,8 +105,8 @@ def test_targets_never_come_from_an_action_that_is_not_allowed() -> None:
     masks = np.ones_like(values, dtype=bool)
     masks[np.arange(20), values.argmax(axis=1)] = False
     columns = {"next_obs": obs, "rewards": np.zeros(20, np.float32), "discounts": np.ones(20, np.float32), "next_masks": masks}
-    goals = loss.goals(policy, policy, Tensors.of(tflow.Batch(columns)))
-    np.testing.assert_allclose(goals.numpy(), np.where(masks, values, -np.inf).max(axis=1), rtol=1e-5)
+    td_targets = loss.td_targets(policy, policy, Tensors.of(tflow.Batch(columns)))
+    np.testing.assert_allclose(td_targets.numpy(), np.where(masks, values, -np.inf).max(axis=1), rtol=1e-5)
 
 
 @pytest.mark.parametrize("n_step", [1, 2])
@@ -132,7 +132,7 @@ def columns_of(actor: ReplayActor, rows: int) -> Any:  # Any: an array
 @pytest.mark.parametrize("tried", [EpsilonGreedy(0.1), ApexEpsilons()])
 @pytest.mark.parametrize("loss", [PPOLoss(), IMPALALoss()])
 def test_who_draws_actions_does_not_explore_by_others(tried: Any, loss: Any) -> None:  # Any: several kinds
-    with pytest.raises(PlanError, match="is for policies that value each action"):
+    with pytest.raises(PlanError, match="is for Q-learning"):
         create_rollout_workers(env="CartPole-v1", loss=loss, exploration=tried)
 
 
@@ -155,12 +155,12 @@ def test_who_renews_targets_by_an_operator_is_not_overruled() -> None:
     store = ParallelRollouts(workers).gather_sync().for_each(StoreToBuffer(replay))
     train_op = ParallelReplay(replay).gather_sync().for_each(TrainOneStep(workers))
     with Union(store.drain(), train_op.for_each(UpdateTargetNetwork(workers, every=5))).run() as run:
-        renewed = [run.ask(workers.learner, renewed_at)[0] for _ in zip(range(11), run, strict=False)]
+        renewed = [run.ask(workers.learner, target_updated_at)[0] for _ in zip(range(11), run, strict=False)]
     assert renewed == [0] * 4 + [5] * 5 + [10] * 2
 
 
-def renewed_at(learner: Learner) -> int:
-    return learner.renewed_at
+def target_updated_at(learner: Learner) -> int:
+    return learner.target_updated_at
 
 
 def test_a_stop_function_that_fails_ends_the_run() -> None:
@@ -222,7 +222,7 @@ FRAIL: dict[str, Any] = {  # Any: several kinds
 def test_rollouts_of_which_all_was_lost_are_survived(algorithm: Algorithm) -> None:
     Frail.steps = 0
     last = algorithm.run(stop=Stop(env_steps=120)).finish()
-    assert last.episodes.lost >= 8
+    assert last.episodes.discarded >= 8
     assert last.training.skipped == 0
 
 

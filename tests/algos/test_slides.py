@@ -22,7 +22,7 @@ DRAWN = {
         ("par_for_each(ComputeGradients)", "actor", "Gradients"),
         ("gather_async()", "driver", "Gradients"),
         ("for_each(ApplyGradients)", "driver", "TrainStats"),
-        ("for_each(Report)", "driver", "Metrics"),
+        ("for_each(CollectMetrics)", "driver", "Metrics"),
     ],
     "apex": [
         ("ParallelRollouts(workers)", "actor", "Rollout"),
@@ -34,7 +34,7 @@ DRAWN = {
         ("for_each(UpdatePriorities)", "driver", "Replayed"),
         ("for_each(TrainOneStep)", "driver", "TrainStats"),
         ("Union() <- 3, 7", "driver", "Rollout | TrainStats"),
-        ("for_each(Report)", "driver", "Metrics"),
+        ("for_each(CollectMetrics)", "driver", "Metrics"),
     ],
     "multi_agent": [
         ("ParallelRollouts(workers)", "actor", "MultiBatch"),
@@ -56,7 +56,7 @@ DRAWN = {
         ("for_each(SendPriorities)", "driver", "TrainStats"),
         ("Union() <- 12, 16", "driver", "TrainStats"),
         ("Union() <- 7, 17", "driver", "TrainStats"),
-        ("for_each(Report)", "driver", "Metrics"),
+        ("for_each(CollectMetrics)", "driver", "Metrics"),
     ],
 }
 

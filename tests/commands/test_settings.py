@@ -120,7 +120,7 @@ def test_a_file_that_could_not_say_everything_is_refused_unless_that_is_given_an
     for unsaid in (lambda: None, EnvSpec("X-v0", kwargs={"map": np.eye(3)})):
         path.write_text(written(PPO(env=unsaid)))  # type: ignore[arg-type]  # nobody makes an env of it
         fields, _ = read_file(path)
-        with pytest.raises(PlanError, match=r"PPO: env was .*, which no file can say. Give it anew."):
+        with pytest.raises(PlanError, match=r"PPO: env was .*, which cannot be written to a file. Give it again."):
             configured(PPO, fields)
         assert configured(PPO, merged(fields, {"env": "CartPole-v1"})) == PPO()
 
@@ -137,8 +137,8 @@ def test_whole_numbers_may_be_written_in_short() -> None:
 
 
 def test_flags_without_values_are_yes_or_no() -> None:
-    found = configured(DQN, affirmed(DQN, {"duelling": ALONE, "no_double": ALONE}))
-    assert (found.duelling, found.double) == (True, False)
+    found = configured(DQN, affirmed(DQN, {"dueling": ALONE, "no_double": ALONE}))
+    assert (found.dueling, found.double) == (True, False)
 
 
 def test_flags_lead_into_configurations_inside() -> None:

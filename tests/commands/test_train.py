@@ -18,7 +18,7 @@ from rich.console import Console
 
 from tflow import DQN, PPO, Policy
 from tflow.commands.choice import chosen
-from tflow.commands.evaluate import played
+from tflow.commands.evaluate import evaluate_folder
 from tflow.commands.runs import spread
 from tflow.settings.files import written
 from tflow.settings.run import RunSettings
@@ -226,7 +226,7 @@ def test_the_list_of_algorithms(tmp_path: Path) -> None:
     done = tflow("algos", cwd=tmp_path)
     assert re.search(r"^ppo +tflow.PPO +Proximal policy optimisation +arXiv 1707.06347 *$", done.stdout, re.MULTILINE)
     assert len(re.findall(r"^\w+ +tflow\.\w+", done.stdout, re.MULTILINE)) == 8
-    assert re.search(r"--ppo\.epochs +10 +How often a batch is gone through\.", tflow("algos", "ppo_dqn", cwd=tmp_path).stdout)
+    assert re.search(r"--ppo\.epochs +10 +Passes over each batch;", tflow("algos", "ppo_dqn", cwd=tmp_path).stdout)
 
 
 def test_policies_that_adapt_and_several_policies_are_evaluated(tmp_path: Path) -> None:
@@ -248,11 +248,14 @@ def test_policies_that_adapt_and_several_policies_are_evaluated(tmp_path: Path) 
     done = tflow("train", *maml, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert re.search(r"mean return -?[\d.]+ \(before\) and -?[\d.]+ \(after\) after", done.stdout)
-    assert {phase: each.count for phase, each in played(tmp_path / "maml", episodes=4).items()} == {"before": 4, "after": 4}
+    assert {phase: each.count for phase, each in evaluate_folder(tmp_path / "maml", episodes=4).items()} == {
+        "before": 4,
+        "after": 4,
+    }
     both = ("ppo_dqn", "--num-envs", "2", "--ppo-batch", "64", "--workers", "1", "--stop-steps", "200", "--out", "both")
     done = tflow("train", *both, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert list(played(tmp_path / "both", episodes=3)) == ["PPO", "DQN"]
+    assert list(evaluate_folder(tmp_path / "both", episodes=3)) == ["PPO", "DQN"]
 
 
 def test_what_is_typed_is_what_is_configured() -> None:
@@ -266,7 +269,7 @@ def test_evaluations_do_not_explore_and_follow_their_seed(tmp_path: Path) -> Non
     from tflow import RunFolder, Stop
 
     PPO(num_envs=2, fragment=16).run(stop=Stop(updates=1), callbacks=[RunFolder(tmp_path / "x")]).finish()
-    first, again, other = (played(tmp_path / "x", episodes=4, seed=seed)[""] for seed in (0, 0, 1))
+    first, again, other = (evaluate_folder(tmp_path / "x", episodes=4, seed=seed)[""] for seed in (0, 0, 1))
     assert first == again
     assert first != other
     assert first.count == 4

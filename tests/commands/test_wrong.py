@@ -48,13 +48,13 @@ WRONG: dict[str, str] = {
     "train ppo --config nowhere.toml": "There is no file 'nowhere.toml'.",
     "train --config empty.toml": "Which algorithm? 'empty.toml' has no algo in its table [run]. Say one of ",
     "train --config wrong.toml": "PPO has no field 'learning_rate'. It is called lr here. tflow algos ppo lists them.",
-    "train dqn --env Pendulum-v1": "DQN on Pendulum-v1: A policy that values each action needs a Discrete action space, got "
-    "Box(-2.0, 2.0, (1,), float32). Use an algorithm with a distribution over actions, such as PPO, or turn the actions",
-    "train dqn --model LSTM()": "DQN: it does not train networks with a memory; got LSTM(",
+    "train dqn --env Pendulum-v1": "DQN on Pendulum-v1: Q-learning needs a Discrete action space, got "
+    "Box(-2.0, 2.0, (1,), float32). Use a policy gradient algorithm such as PPO, or discretise the actions",
+    "train dqn --model LSTM()": "DQN: it does not train recurrent networks; got LSTM(",
     "train dqn --n-step 50": "DQN: n_step must be at most 16, got 50. Make fragment= longer.",
     "train dqn --kind scaler": "DQN: kind must be scalar, categorical or quantile; got 'scaler'.",
     "train maml --env CartPole-v1": "CartPole-v1: has no tasks. To adapt to tasks, an env needs sample_task(rng), and reset()",
-    "train maml --eval-every 100": "evaluated: a policy that adapts to tasks is evaluated all along: its metrics have the return",
+    "train maml --eval-every 100": "with_evaluation: MAML needs no evaluation: its metrics have the return before and",
     "train ppo_dqn --env CartPole-v1": "CartPole-v1: is an env for one agent; here, several agents learn. Name a PettingZoo env.",
     "train ppo_dqn --ppo.epoch 3": "PPO has no field 'epoch'. Did you mean epochs?",
     "train ppo --out done": "There is a run in 'done' already. Choose another folder, or remove that one.",

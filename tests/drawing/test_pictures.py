@@ -291,7 +291,7 @@ flowchart TD
   n1("par_for_each(ComputeGradients)")
   n2("gather_async()")
   n3("for_each(ApplyGradients)")
-  n4("for_each(Report)")
+  n4("for_each(CollectMetrics)")
   n0 -->|"ParIter[Rollout]"| n1
   n1 -->|"ParIter[Gradients]"| n2
   n2 -->|"Iter[Gradients, Async]"| n3

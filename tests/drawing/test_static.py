@@ -139,7 +139,7 @@ a3c: Plan[Metrics]
 1  par_for_each(ComputeGradients)  actor   ParIter[Gradients]
 2  gather_async()                  driver  Iter[Gradients, Async]
 3  for_each(ApplyGradients)        driver  Iter[TrainStats, Async]
-4  for_each(Report)                driver  Plan[Metrics]
+4  for_each(CollectMetrics)        driver  Plan[Metrics]
 """,
     "ppo": """
 ppo: Plan[Metrics]
@@ -150,7 +150,7 @@ ppo: Plan[Metrics]
 3  ConcatRounds()                   driver  Iter[Rollout+advantages+returns, Sync]
 4  for_each(StandardizeFields)      driver  Iter[Rollout+advantages+returns, Sync]
 5  for_each(TrainOneStep)           driver  Iter[TrainStats, Sync]
-6  for_each(Report)                 driver  Plan[Metrics]
+6  for_each(CollectMetrics)         driver  Plan[Metrics]
 """,
     "apex": """
 apex: Plan[Metrics]
@@ -165,7 +165,7 @@ apex: Plan[Metrics]
 7   for_each(TrainOneStep)         driver  Iter[TrainStats, Async]
 8   for_each(UpdateTargetNetwork)  driver  Iter[TrainStats, Async]
 9   Union() <- 3, 8                driver  Iter[Rollout | TrainStats, Async]
-10  for_each(Report)               driver  Plan[Metrics]
+10  for_each(CollectMetrics)       driver  Plan[Metrics]
 """,
     "beside_sampling": """
 beside_sampling: Plan[Metrics]
@@ -181,7 +181,7 @@ beside_sampling: Plan[Metrics]
 8   MixInReplay()                    driver   Iter[Rollout, Async]
 9   hand_off(learner, LearnOnBatch)  learner  Iter[TrainStats, Async]
 10  for_each(SendWeights)            driver   Iter[TrainStats, Async]
-11  for_each(Report)                 driver   Plan[Metrics]
+11  for_each(CollectMetrics)         driver   Plan[Metrics]
 """,
     "several": """
 several: Plan[Metrics]
@@ -198,7 +198,7 @@ several: Plan[Metrics]
 9   Select(DQN)                     driver  Iter[Rollout, Sync]
 10  dqn_plan(Iter[Rollout, Async])  driver  Iter[TrainStats, Async]
 11  Union() <- 6, 10                driver  Iter[TrainStats, Async]
-12  for_each(Report)                driver  Plan[Metrics]
+12  for_each(CollectMetrics)        driver  Plan[Metrics]
 """,
 }
 TYPES = {

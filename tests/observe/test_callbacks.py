@@ -28,7 +28,7 @@ from tflow import (
     Stop,
     TrainingRun,
 )
-from tflow.algos.evaluation import evaluated, reporting
+from tflow.algos.evaluation import reporting, with_evaluation
 from tflow.runtime.sim import SimRuntime
 
 SMALL = PPO(num_workers=1, num_envs=2, fragment=16, epochs=1, minibatch=32, model=MLP((8,)))
@@ -73,7 +73,7 @@ def test_a_run_that_is_let_go_of_has_ended_too() -> None:
     notes = Notes()
     with SMALL.run(callbacks=[notes]) as run:
         next(run)
-    assert notes.heard == ["started", "1", "ended: it was let go of, NoneType"]
+    assert notes.heard == ["started", "1", "ended: closed, NoneType"]
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), ValueError("mine")])
@@ -120,7 +120,7 @@ def test_a_run_that_is_forgotten_has_ended_too() -> None:
     for _ in SMALL.run(callbacks=[notes]):
         break
     gc.collect()
-    assert notes.heard == ["started", "1", "ended: it was let go of, NoneType"]
+    assert notes.heard == ["started", "1", "ended: closed, NoneType"]
 
 
 def test_only_callbacks_are_callbacks() -> None:
@@ -193,14 +193,14 @@ def test_policies_that_adapt_are_evaluated_all_along() -> None:
 
 def test_a_plan_that_evaluates_is_not_made_to_do_so_twice() -> None:
     with pytest.raises(PlanError, match="evaluates already"):
-        evaluated(evaluated(SMALL.plan(), every=10), every=10)
+        with_evaluation(with_evaluation(SMALL.plan(), every=10), every=10)
 
 
 def test_a_plan_carries_its_workers_through_taps_evaluation_and_copies() -> None:
     plan = reporting(A2C(env="CartPole-v1", num_workers=1, num_envs=2, fragment=8).plan())
     seen: list[Metrics] = []
-    tapped = plan.tapped("Report", seen.append)
-    watched = evaluated(tapped, every=16, episodes=1)
+    tapped = plan.tapped("CollectMetrics", seen.append)
+    watched = with_evaluation(tapped, every=16, episodes=1)
     assert tapped.workers is watched.workers is plan.workers
     assert (plan.evaluators, tapped.evaluators, len(watched.evaluators)) == ((), (), 1)
     assert copy.copy(watched).evaluators == watched.evaluators

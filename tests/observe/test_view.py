@@ -17,7 +17,7 @@ from tflow.observe.view import View, clock, sparkline
 from tflow.rl.metrics import Speed, Training
 
 SMALL = PPO(num_workers=1, num_envs=2, fragment=16, epochs=1, minibatch=32, model=MLP((8,)))
-BUSY = {"for_each(TrainOneStep)": 3.0, "ParallelRollouts(workers)": 1.0, "for_each(Report)": 0.001}
+BUSY = {"for_each(TrainOneStep)": 3.0, "ParallelRollouts(workers)": 1.0, "for_each(CollectMetrics)": 0.001}
 
 
 def metrics_at(env_steps: int, mean_return: float = 20.0, **changes: object) -> Metrics:

@@ -34,9 +34,9 @@ from tests.rl.toy_envs import (
 )
 from tflow.errors import EnvError, PlanError
 from tflow.rl.data.arrays import Array
-from tflow.rl.envs.env import MOST_RESTARTS, Envs, LoopEnvs
+from tflow.rl.envs.env import MAX_RESTARTS, Envs, LoopEnvs
 from tflow.rl.envs.env_spec import EnvSpec, Vectorizer
-from tflow.rl.envs.spaces import ActionLayout, Layout, Mismatch
+from tflow.rl.envs.spaces import ActionLayout, Mismatch, ObsLayout
 from tflow.rl.envs.vector_env import VectorEnvs
 
 NEXT, SAME, OFF = AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP, AutoresetMode.DISABLED
@@ -276,7 +276,7 @@ class Faulty(PlannedEnv):
                 obs["more"] = 1
             elif self.fault == "part is no dict":
                 obs["when"] = 3
-            elif self.fault == "none of the choices":
+            elif self.fault == "not in its discrete space":
                 obs["who"] = 1000
             elif self.fault == "no such byte":
                 obs["when"]["step"] = np.asarray([300, 0])
@@ -304,12 +304,17 @@ FAULTS = [  # fault, kind, field, sentence
     ("part renamed", "dict", "obs/when", "obs/when must have the parts episode, step, .*; the env gave episode, pace."),
     ("part too much", "dict", "obs", "obs must have the parts pair, when, who, .*; the env gave who, when, pair, more."),
     ("part is no dict", "dict", "obs/when", "the env gave int."),
-    ("none of the choices", "dict", "obs/who", r"obs/who is none of the choices: 1000. Its space is Discrete\(1000\)."),
+    (
+        "not in its discrete space",
+        "dict",
+        "obs/who",
+        r"obs/who is not in its discrete space: 1000. Its space is Discrete\(1000\).",
+    ),
     ("no such byte", "dict", "obs/when/step", "obs/when/step has type int64; its space .* says uint8"),
     ("reward nan", "box", "reward", "reward is not a finite number: nan"),
     ("reward none", "box", "reward", "reward is not a finite number"),
     ("reward list", "box", None, "step raised ValueError"),
-    ("raises", "box", None, "step raised RuntimeError: broken. Mend the env, or go on with .*on_error='restart'"),
+    ("raises", "box", None, "step raised RuntimeError: broken. Fix the env, or continue with .*on_error='restart'"),
     ("old api", "box", None, r"step must return \(obs, reward, terminated, truncated, info\): not enough values"),
     ("mask gone", "box", "action_mask", "action_mask is missing from the infos, though the env gave one before"),
     ("mask empty", "box", "action_mask", "action_mask allows no action at all"),
@@ -346,9 +351,9 @@ def test_a_loop_that_restarts_makes_only_that_copy_anew(fault: str, kind: str) -
     envs = LoopEnvs(lambda: Faulty(fault, kind), 3, name="faulty", on_error="restart")
     envs.reset(0)
     actions = np.zeros(3, np.int64)
-    assert envs.step(actions).lost == ()
+    assert envs.step(actions).failed == ()
     step = envs.step(actions)
-    assert (step.lost, step.rewards[1], step.final_obs) == ((1,), 0, None)
+    assert (step.failed, step.rewards[1], step.final_obs) == ((1,), 0, None)
     assert not step.terminated.any()
     assert step.valid is not None
     assert step.valid.tolist() == [True, False, True]
@@ -356,7 +361,7 @@ def test_a_loop_that_restarts_makes_only_that_copy_anew(fault: str, kind: str) -
     assert [row_of(step.obs, row) for row in (0, 2)] == others
     assert step.masks is None or step.masks[1].any()
     after = envs.step(actions)
-    assert (after.lost, after.valid, envs.faults.restarts) == ((), None, 1)
+    assert (after.failed, after.valid, envs.faults.restarts) == ((), None, 1)
     again = LoopEnvs(lambda: Faulty(fault, kind), 3, name="faulty", on_error="restart")
     again.reset(0)
     again.step(actions)
@@ -374,7 +379,7 @@ def test_an_episode_that_ended_is_kept_if_only_the_next_one_cannot_start() -> No
     envs = LoopEnvs(lambda: NoSecondStart((((1, "truncated"),),)), 2, name="one", on_error="restart")
     envs.reset(0)
     step = envs.step(np.zeros(2, np.int64))
-    assert (step.lost, step.valid, step.truncated.tolist()) == ((), None, [True, True])
+    assert (step.failed, step.valid, step.truncated.tolist()) == ((), None, [True, True])
     assert array(step.final_obs).tolist() == [[0, 0, 1, 0], [1, 0, 1, 0]]
     assert envs.faults.restarts == 1
 
@@ -399,11 +404,11 @@ def test_restarts_come_to_an_end(fault: str) -> None:
             raise RuntimeError("hopeless")
 
     envs = LoopEnvs(Hopeless, 1, name="h", on_error="restart")
-    with pytest.raises(EnvError, match=r"h, env 0: was made anew 10 times without finishing a step. The last error: .*hopeless"):
+    with pytest.raises(EnvError, match=r"h, env 0: was restarted 10 times without finishing a step. The last error: .*hopeless"):
         envs.reset(0)
         for _ in range(20):
-            assert envs.step(np.zeros(1, np.int64)).lost == (0,)
-    assert len(made) == 1 + MOST_RESTARTS
+            assert envs.step(np.zeros(1, np.int64)).failed == (0,)
+    assert len(made) == 1 + MAX_RESTARTS
 
 
 def test_restarts_do_not_come_to_an_end_while_steps_are_finished() -> None:
@@ -415,11 +420,11 @@ def test_restarts_do_not_come_to_an_end_while_steps_are_finished() -> None:
 
     envs = LoopEnvs(lambda: Fragile((((5, "terminated"),),)), 1, name="fragile", on_error="restart")
     envs.reset(0)
-    assert [envs.step(np.zeros(1, np.int64)).lost for _ in range(30)] == [(), (0,)] * 15
+    assert [envs.step(np.zeros(1, np.int64)).failed for _ in range(30)] == [(), (0,)] * 15
     alone = LoopEnvs(lambda: Fragile((((5, "terminated"),),)), 1, name="fragile")
     alone.reset(0)
     alone.step(np.zeros(1, np.int64))
-    with pytest.raises(EnvError, match=r"step raised RuntimeError: again\. Mend"):
+    with pytest.raises(EnvError, match=r"step raised RuntimeError: again\. Fix"):
         alone.step(np.zeros(1, np.int64))
 
 
@@ -469,7 +474,7 @@ def test_a_vector_env_has_to_say_how_it_resets() -> None:
 
     VectorEnv.metadata["autoreset_mode"] = SAME  # ale-py does this to everybody
     try:
-        with pytest.raises(EnvError, match=r"planned: says None about how it resets itself. Give its class metadata"):
+        with pytest.raises(EnvError, match=r"planned: has the autoreset mode None. Give its class metadata"):
             vector(lambda _: Silent(), 1)
     finally:
         del VectorEnv.metadata["autoreset_mode"]
@@ -542,14 +547,14 @@ def test_copies_need_the_same_spaces() -> None:
 )
 def test_spaces_that_do_not_fit_arrays_are_refused(space: Any, sentence: str) -> None:  # Any: spaces are generic
     with pytest.raises(Mismatch, match=sentence):
-        Layout(space)
+        ObsLayout(space)
     with pytest.raises(Mismatch, match=r"actions have the space .* Supported are Discrete, MultiDiscrete, Box and MultiBinary"):
         ActionLayout(space)
 
 
 @given(value=st.floats(width=64, allow_nan=False, allow_infinity=False).filter(lambda x: abs(x) < 1e38))
 def test_float64_observations_of_a_float32_space_are_rounded(value: float) -> None:
-    row = array(Layout(SPACES["box"]).row(np.full(4, value)))
+    row = array(ObsLayout(SPACES["box"]).row(np.full(4, value)))
     assert row.dtype == np.float32
     assert (row == np.float32(value)).all()
 

@@ -17,9 +17,7 @@ from tflow.rl.data.arrays import Array
 from tflow.rl.data.estimators import (
     backward,
     discounted_returns,
-    explained_variance,
     gae,
-    lambda_returns,
     n_step,
     retrace,
     standardized,
@@ -102,8 +100,8 @@ def test_gae(batch: Rows, gamma: float, lam: float) -> None:
 
 
 @given(batches(), fractions, fractions)
-def test_lambda_returns(batch: Rows, gamma: float, lam: float) -> None:
-    found = lambda_returns(*batch.columns(ON_POLICY), gamma=gamma, lam=lam)
+def test_the_returns_of_gae_are_lambda_returns(batch: Rows, gamma: float, lam: float) -> None:
+    _, found = gae(*batch.columns(ON_POLICY), gamma=gamma, lam=lam)
     near(found, reference.lambda_returns(batch, gamma, lam))
 
 
@@ -173,7 +171,6 @@ def test_retrace_on_the_policy_that_acted_gives_lambda_returns(batch: Rows, gamm
 
 ESTIMATORS: dict[str, Callable[[Rows], list[Array]]] = {
     "gae": lambda batch: list(gae(*batch.columns(ON_POLICY), gamma=0.9, lam=0.8)),
-    "lambda_returns": lambda batch: [lambda_returns(*batch.columns(ON_POLICY), gamma=0.9, lam=0.8)],
     "discounted_returns": lambda batch: [discounted_returns(*batch.columns(RETURNS), gamma=0.9)],
     "n_step": lambda batch: list(n_step(*batch.columns(WINDOWS), n=3, gamma=0.9)[:2]),
     "vtrace": lambda batch: list(vtrace(*batch.columns(OFF_POLICY), gamma=0.9, lam=0.9)),
@@ -317,17 +314,6 @@ def test_standardized_by_default_counts_all_and_survives_equal_numbers() -> None
     assert standardized(column(1, 2), mask=flags(0, 0)).tolist() == [0, 0]
 
 
-def test_explained_variance() -> None:
-    targets = column(1, 2, 3, 6)  # their mean is 3, the squares of the distances are 4 + 1 + 0 + 9
-    assert explained_variance(targets, targets) == 1
-    assert explained_variance(targets, targets + 5) == 1, "a constant offset is not variance"
-    assert explained_variance(targets, np.full(4, 7.0)) == 0
-    assert explained_variance(targets, -targets) == -3
-    assert explained_variance(targets, column(1, 2, 3, 2)) == pytest.approx(1 - 12 / 14)  # misses: 0, 0, 0, 4; their mean is 1
-    assert math.isnan(explained_variance(np.full(7, 0.1), column(*range(7))))
-    assert math.isnan(explained_variance(column(), column()))
-
-
 # --------------------------------------------------------------------------- mistakes
 
 
@@ -361,8 +347,6 @@ def test_columns_that_do_not_fit() -> None:
             gae(ok, ok, finals, flags(0, 0, 0), ends, gamma=0.9, lam=0.9)
     with pytest.raises(ValueError, match=r"standardized: the mask must have the shape of x, \(3,\); got \(2,\)"):
         standardized(ok, mask=flags(1, 1))
-    with pytest.raises(ValueError, match=r"must have the same shape, got \(3,\) and \(3, 1\)"):
-        explained_variance(ok, ok[:, None])
 
 
 ROW = Rows([1.0], [1.0], [1.0], [False], [0], [0.0], [0.0])

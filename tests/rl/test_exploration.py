@@ -26,9 +26,8 @@ from tflow.rl.policy.exploration import (
     GaussianNoise,
     OUNoise,
     ParameterNoise,
-    distance_of_epsilon,
-    even_choices,
-    softmax_distance,
+    softmax_kl,
+    uniform_choices,
 )
 from tflow.rl.schedules import Constant, Exponential, Linear, Piecewise, Schedule, schedule_of
 
@@ -179,15 +178,15 @@ def test_exploration_respects_masks(seed: int, masks: Array) -> None:
 
 def test_masked_exploration_is_even_among_what_is_allowed() -> None:
     masks = np.tile([True, False, True, True], (30_000, 1))
-    drawn = even_choices(rng().random((1, 30_000)), (4,), masks)[0]
+    drawn = uniform_choices(rng().random((1, 30_000)), (4,), masks)[0]
     np.testing.assert_allclose(np.bincount(drawn, minlength=4) / 30_000, [1 / 3, 0, 1 / 3, 1 / 3], atol=0.01)
 
 
 @given(st.integers(1, 50), st.floats(0, 1, exclude_max=True))
 def test_numbers_of_the_unit_interval_become_choices(choices: int, uniform: float) -> None:
     everything = np.ones((1, choices), np.bool_)
-    one = even_choices(np.array([[uniform]]), (choices,), None)
-    assert one == even_choices(np.array([[uniform]]), (choices,), everything) == math.floor(uniform * choices) < choices
+    one = uniform_choices(np.array([[uniform]]), (choices,), None)
+    assert one == uniform_choices(np.array([[uniform]]), (choices,), everything) == math.floor(uniform * choices) < choices
 
 
 def test_a_row_without_allowed_actions_is_refused() -> None:
@@ -301,14 +300,11 @@ def test_adaptive_parameter_noise_finds_the_strength_that_gives_the_distance() -
 def test_the_distance_of_values_is_the_divergence_of_their_softmax() -> None:
     plain, perturbed = np.array([[0.0, 1, 2]]), np.array([[1.0, 1, 1]])
     p, q = (np.exp(values) / np.exp(values).sum() for values in (plain, perturbed))
-    assert softmax_distance(plain, perturbed) == pytest.approx(float((p * np.log(p / q)).sum()))
-    assert softmax_distance(plain, plain + 5000) == pytest.approx(0), "only differences between values count"
+    assert softmax_kl(plain, perturbed) == pytest.approx(float((p * np.log(p / q)).sum()))
+    assert softmax_kl(plain, plain + 5000) == pytest.approx(0), "only differences between values count"
     explorer = ParameterNoise(target_distance=1e-3).start(1, CHOICES)
     explorer.adapt(plain, perturbed)
-    assert explorer.metrics(0)["distance"] == pytest.approx(softmax_distance(plain, perturbed))
-    greedy = np.array([[200.0, 0, 0, 0]])
-    exploring = np.log([[0.925, 0.025, 0.025, 0.025]])  # with probability 0.1, any of the four
-    assert distance_of_epsilon(0.1, 4) == pytest.approx(softmax_distance(greedy, exploring))
+    assert explorer.metrics(0)["distance"] == pytest.approx(softmax_kl(plain, perturbed))
 
 
 # --------------------------------------------------------------------------- the protocol

@@ -427,11 +427,11 @@ def test_the_mode_is_the_likeliest_action() -> None:
 
 def test_a_head_tells_what_its_actions_look_like_and_which_inputs_are_free() -> None:
     free, predicted, squashed = (
-        head_for(BOX, log_std_start=-0.5),
+        head_for(BOX, log_std_init=-0.5),
         head_for(BOX, predict_std=True, rescale=True),
         head_for(BOX, squash=True),
     )
-    assert (free.inputs, free.free, free.free_start) == (6, 3, -0.5)
+    assert (free.inputs, free.free, free.free_init) == (6, 3, -0.5)
     assert (predicted.inputs, predicted.free) == (6, 0)
     assert isinstance(squashed, SquashedGaussian)
     assert squashed.free == 0

@@ -65,10 +65,10 @@ def test_ppo_row_by_row(value_clip: float | None, normalize: bool) -> None:
     for row, (chances, value) in enumerate(says(policy, rows)):
         ratio = math.exp(math.log(chances[rows["actions"][row]]) - float(rows["logp"][row]))
         gain += min(ratio * advantages[row], max(0.9, min(1.1, ratio)) * advantages[row]) / 12
-        old, goal = float(rows["values"][row]), float(rows["returns"][row])
-        error = (value - goal) ** 2
+        old, target = float(rows["values"][row]), float(rows["returns"][row])
+        error = (value - target) ** 2
         if value_clip is not None:
-            error = max(error, (old + max(-value_clip, min(value_clip, value - old)) - goal) ** 2)
+            error = max(error, (old + max(-value_clip, min(value_clip, value - old)) - target) ** 2)
         miss += error / 12
         entropy -= sum(chance * math.log(chance) for chance in chances) / 12
         clipped += (abs(ratio - 1) > 0.1) / 12
@@ -94,15 +94,15 @@ def test_q_learning_row_by_row(double: bool, huber: float | None) -> None:
     total = 0.0
     errors = []
     for row in range(12):
-        goal = float(rows["rewards"][row]) + 0.9 * after[row, judged[row].argmax()]
-        error = float(own[row, rows["actions"][row]] - goal)
+        target = float(rows["rewards"][row]) + 0.9 * after[row, judged[row].argmax()]
+        error = float(own[row, rows["actions"][row]] - target)
         errors.append(abs(error))
         linear = huber is not None and abs(error) > huber
         distance = huber * (abs(error) - 0.5 * huber) if linear and huber is not None else 0.5 * error**2
         total += float(rows["weights"][row]) * distance / 12
     assert float(got.total.detach()) == pytest.approx(total, rel=1e-4)
-    assert got.errors is not None
-    np.testing.assert_allclose(got.errors.numpy(), errors, rtol=1e-4, atol=1e-6)
+    assert got.td_errors is not None
+    np.testing.assert_allclose(got.td_errors.numpy(), errors, rtol=1e-4, atol=1e-6)
 
 
 def test_the_projection_of_c51_atom_by_atom() -> None:
@@ -127,13 +127,13 @@ def test_the_projection_of_c51_atom_by_atom() -> None:
 
 def test_the_quantile_loss_pair_by_pair() -> None:
     rng = np.random.default_rng(0)
-    quantiles, goals = rng.normal(size=(2, 3)), rng.normal(size=(2, 4))
-    got = quantile_loss(torch.from_numpy(quantiles), torch.from_numpy(goals), huber=0.5).numpy()
+    quantiles, targets = rng.normal(size=(2, 3)), rng.normal(size=(2, 4))
+    got = quantile_loss(torch.from_numpy(quantiles), torch.from_numpy(targets), huber=0.5).numpy()
     for row in range(2):
         total = 0.0
         for i in range(3):
-            for goal in goals[row]:
-                error = goal - quantiles[row, i]
+            for target in targets[row]:
+                error = target - quantiles[row, i]
                 weight = abs((i + 0.5) / 3 - (error < 0))
                 distance = 0.5 * error**2 if abs(error) <= 0.5 else 0.5 * (abs(error) - 0.25)
                 total += weight * distance / 0.5 / 4

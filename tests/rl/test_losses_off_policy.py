@@ -310,7 +310,7 @@ def test_minibatches_are_whole_pieces_and_padding_does_not_count(minibatch: int 
 def test_rows_that_were_picked_one_by_one_are_refused() -> None:
     loss = IMPALALoss()
     rows = Tensors.of(batch()).take(torch.tensor([7, 3]))
-    with pytest.raises(TflowError, match=r"V-trace follows rows through time, but these were picked one by one\. Train on"):
+    with pytest.raises(TflowError, match=r"V-trace needs consecutive steps, but these rows were picked one by one\. Train on"):
         loss.compute(made(loss.policy()), rows, target=None, steps=0)
 
 
@@ -474,7 +474,7 @@ def test_a_policy_that_moved_too_far_is_left_alone_until_the_next_batch(minibatc
         np.testing.assert_array_equal(held.weights, stopped)
 
 
-# --------------------------------------------------------------------------- goals of Q-learning
+# --------------------------------------------------------------------------- td_targets of Q-learning
 
 
 def q_loss(kind: Kind, double: bool = True) -> DQNLoss:
@@ -483,70 +483,72 @@ def q_loss(kind: Kind, double: bool = True) -> DQNLoss:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("double", [True, False])
-def test_goals_that_come_with_the_batch_are_not_computed_again(kind: Kind, double: bool) -> None:
+def test_td_targets_that_come_with_the_batch_are_not_computed_again(kind: Kind, double: bool) -> None:
     loss = q_loss(kind, double)
     policy: QPolicy = made(loss.policy())
     target: QPolicy = made(loss.policy(), seed=3)
     rows = replayed()
     plain = loss.compute(policy, Tensors.of(rows), target=target, steps=0)
-    assert plain.goals is not None
-    assert plain.errors is not None
-    assert plain.goals.shape == ((12,) if kind == "scalar" else (12, 5))
+    assert plain.td_targets is not None
+    assert plain.td_errors is not None
+    assert plain.td_targets.shape == ((12,) if kind == "scalar" else (12, 5))
     gradient = policy.flat.gradients_of(plain.total).numpy().copy()
-    handed_on = Tensors.of(rows.with_columns({"goals": plain.goals.numpy()}))
+    handed_on = Tensors.of(rows.with_columns({"td_targets": plain.td_targets.numpy()}))
     again = loss.compute(policy, handed_on, target=None, steps=0)
     assert number(again.total) == number(plain.total)
-    assert again.errors is not None
-    np.testing.assert_array_equal(again.errors.numpy(), plain.errors.numpy())
+    assert again.td_errors is not None
+    np.testing.assert_array_equal(again.td_errors.numpy(), plain.td_errors.numpy())
     np.testing.assert_array_equal(policy.flat.gradients_of(again.total).numpy(), gradient)
-    other = loss.compute(policy, Tensors.of(rows.with_columns({"goals": plain.goals.numpy() + 1})), target=target, steps=0)
+    other = loss.compute(
+        policy, Tensors.of(rows.with_columns({"td_targets": plain.td_targets.numpy() + 1})), target=target, steps=0
+    )
     assert number(other.total) != number(plain.total), "they are read"
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("double", [True, False])
-def test_goals_row_by_row(kind: Kind, double: bool) -> None:
+def test_td_targets_row_by_row(kind: Kind, double: bool) -> None:
     """Reward, and what the target network says of the best action next; ``double`` asks the policy which that is."""
     loss = q_loss(kind, double)
     policy: QPolicy = made(loss.policy())
     target: QPolicy = made(loss.policy(), seed=3)
     discounts = np.linspace(0, 1, 12, dtype=np.float32)
     rows = replayed().with_columns({"discounts": discounts})
-    goals = loss.goals(policy, target, Tensors.of(rows)).numpy()
+    td_targets = loss.td_targets(policy, target, Tensors.of(rows)).numpy()
     after = torch.from_numpy(np.array(rows["next_obs"]))
     chosen = (policy if double else target).scores(rows["next_obs"]).argmax(axis=1)
     assert (policy.scores(rows["next_obs"]).argmax(axis=1) != target.scores(rows["next_obs"]).argmax(axis=1)).any()
     for row, said in enumerate(target.net(after)[0].detach().numpy()[np.arange(12), chosen]):
         reward, discount = float(rows["rewards"][row]), float(discounts[row])
         if kind != "categorical":
-            np.testing.assert_allclose(goals[row], reward + discount * said, rtol=1e-5, atol=1e-6)
+            np.testing.assert_allclose(td_targets[row], reward + discount * said, rtol=1e-5, atol=1e-6)
             continue
         wanted, chances = np.zeros(5), np.exp(said) / np.exp(said).sum()
         for atom, chance in zip(range(-2, 3), chances, strict=True):  # atoms are 1 apart, from -2 to 2
             place = max(-2.0, min(2.0, reward + discount * atom)) + 2
             low = min(int(place), 3)
             wanted[[low, low + 1]] += chance * (low + 1 - place), chance * (place - low)
-        np.testing.assert_allclose(goals[row], wanted, rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(td_targets[row], wanted, rtol=1e-4, atol=1e-6)
 
 
 def q_workers(kind: Kind = "scalar", **more: Any) -> Workers[Any, Any]:  # Any: options, and what the loss reads
     return create_rollout_workers(env=ENV, loss=q_loss(kind), exploration=EpsilonGreedy(1.0), **{**SMALL, **more})
 
 
-def without_goals(rows: AnyBatch) -> Batch[str]:
+def without_td_targets(rows: AnyBatch) -> Batch[str]:
     whole = rows.untyped()
-    return Batch({name: column for name, column in whole.columns.items() if name != "goals"}, ends=whole.ends)
+    return Batch({name: column for name, column in whole.columns.items() if name != "td_targets"}, ends=whole.ends)
 
 
-Order = Literal["priorities first", "priorities first, goals lost", "training first"]
+Order = Literal["priorities first", "priorities first, td_targets lost", "training first"]
 
 
 def learning(order: Order, workers: Workers[Any, Any], replay: ReplayActors) -> Iter[TrainStats]:  # Any: what the loss reads
     drawn = ParallelReplay(replay).gather_sync()
     if order == "training first":
         return drawn.for_each(TrainOneStep(workers)).for_each(SendPriorities())
-    judged: Iter[Any] = drawn.for_each(UpdatePriorities(workers))  # Any: batches, with and without goals
-    return (judged if order == "priorities first" else judged.map(without_goals)).for_each(TrainOneStep(workers))
+    updated: Iter[Any] = drawn.for_each(UpdatePriorities(workers))  # Any: batches, with and without td_targets
+    return (updated if order == "priorities first" else updated.map(without_td_targets)).for_each(TrainOneStep(workers))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -577,9 +579,9 @@ def test_the_target_network_is_asked_once_per_batch(kind: Kind) -> None:
         return passes["target"] / updates, passes["policy"] / updates, weights
 
     first = passes_and_weights("priorities first")
-    lost = passes_and_weights("priorities first, goals lost")
+    lost = passes_and_weights("priorities first, td_targets lost")
     last = passes_and_weights("training first")
-    # the policy looks at next_obs for the goals, and at obs for the errors: of priorities, and of training
+    # the policy looks at next_obs for the td_targets, and at obs for the errors: of priorities, and of training
     assert [found[:2] for found in (first, lost, last)] == [(1, 3), (2, 4), (1, 2)]
     assert first[2] == lost[2] == last[2]
 
@@ -604,8 +606,8 @@ class Frozen:
         for row in range(len(rows["rewards"])):
             obs, after = rows["obs"][row][None], rows["next_obs"][row][None]
             choice = int(self.policy.scores(after)[0].argmax())
-            goal = float(rows["rewards"][row]) + float(rows["discounts"][row]) * float(self.target.scores(after)[0, choice])
-            found.append(abs(goal - float(self.policy.scores(obs)[0, int(rows["actions"][row])])))
+            td_target = float(rows["rewards"][row]) + float(rows["discounts"][row]) * float(self.target.scores(after)[0, choice])
+            found.append(abs(td_target - float(self.policy.scores(obs)[0, int(rows["actions"][row])])))
         return found
 
 
@@ -616,24 +618,24 @@ def test_priorities_become_what_the_errors_were(runtime: str, order: Order) -> N
     replay = create_replay_actors(capacity=500, batch=8, min_size=20, alpha=0.5, n_step=2, gamma=0.9)
     store = ParallelRollouts(workers).gather_sync().for_each(StoreToBuffer(replay))
     train = learning(order, workers, replay).for_each(UpdateTargetNetwork(workers, every=2))
-    judged: set[int] = set()
+    updated: set[int] = set()
     with RUNTIMES[runtime]() as session, Union(store.drain(), train).run(runtime=session) as run:
         for _ in range(6):
             (before,) = run.ask(workers.learner, Frozen)
             item = next(run)
-            assert item.errors is not None
-            ids = item.errors[0].tolist()
+            assert item.td_errors is not None
+            ids = item.td_errors[0].tolist()
             (inside,) = run.ask(replay, held)
             rows = {name: inside[f"columns/{name}"][ids] for name in ("obs", "actions", "rewards", "next_obs", "discounts")}
             wanted = np.array(before.errors(rows))
-            np.testing.assert_allclose(item.errors[1], wanted, rtol=1e-4, atol=1e-4)
+            np.testing.assert_allclose(item.td_errors[1], wanted, rtol=1e-4, atol=1e-4)
             np.testing.assert_allclose(inside["priorities"][ids], np.sqrt(wanted + 1e-6), rtol=1e-4, atol=1e-3)
-            judged |= set(ids)
-            others = [row for row in range(len(inside["priorities"])) if row not in judged]
+            updated |= set(ids)
+            others = [row for row in range(len(inside["priorities"])) if row not in updated]
             assert (inside["priorities"][others] >= 1).all(), "what was not drawn is as it was stored"
         (inside,) = run.ask(replay, held)
         assert inside["stale"] == 0
-        assert len({round(float(x), 4) for x in inside["priorities"][sorted(judged)]}) > 5
+        assert len({round(float(x), 4) for x in inside["priorities"][sorted(updated)]}) > 5
 
 
 @pytest.mark.parametrize("n_step", [1, 3])
@@ -655,14 +657,14 @@ def test_workers_rate_their_rows_by_their_own_weights(n_step: int, gamma: float)
     assert ways == {(True, False), (False, True), (False, False)}, "pieces end in all three ways"
     following = rows.successors("obs")["obs"]
     for row in range(len(rows)):
-        last, goal, end = row, 0.0, int(rows.ends[np.searchsorted(rows.ends, row)])
+        last, td_target, end = row, 0.0, int(rows.ends[np.searchsorted(rows.ends, row)])
         for later in range(row, min(row + n_step, end + 1)):
-            goal += gamma ** (later - row) * float(rows["rewards"][later])
+            td_target += gamma ** (later - row) * float(rows["rewards"][later])
             last = later
         if not rows["terminated"][last]:
-            goal += gamma ** (last - row + 1) * float(policy.scores(following[last][None]).max())
+            td_target += gamma ** (last - row + 1) * float(policy.scores(following[last][None]).max())
         value = float(policy.scores(rows["obs"][row][None])[0, int(rows["actions"][row])])
-        assert float(found["priorities"][row]) == pytest.approx(abs(goal - value) + 1e-6, rel=1e-4)
+        assert float(found["priorities"][row]) == pytest.approx(abs(td_target - value) + 1e-6, rel=1e-4)
     np.testing.assert_array_equal(policy.flat.get(), sent)
 
 

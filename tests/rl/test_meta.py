@@ -363,11 +363,11 @@ def test_episodes_before_and_after_are_told_apart(inner_steps: int) -> None:
 
 def test_a_task_whose_envs_failed_is_left_out() -> None:
     worker = Watched(MAMLLoss())
-    nothing: Rollout = Batch({}, env_steps=5, summary=Episodes(lost=2))
+    nothing: Rollout = Batch({}, env_steps=5, summary=Episodes(discarded=2))
     task, adapted = worker.goal, AdaptToTask().apply(worker, nothing)
     assert (len(adapted), adapted.env_steps) == (0, 5)
     assert isinstance(adapted.summary, Episodes)
-    assert (adapted.summary.count, adapted.summary.lost) == (0, 2)
+    assert (adapted.summary.count, adapted.summary.discarded) == (0, 2)
     assert worker.goal != task
 
 

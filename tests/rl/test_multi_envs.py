@@ -84,7 +84,7 @@ def played(envs: MultiEnvs, seed: int, choose: Callable[[list[float]], int], epi
             assert len(array(obs)) == len(ended)
             last |= {slot: row_of(obs, row)[""] for row, slot in enumerate(ended)}
         seen_next = {slot: row_of(turn.obs, row)[""] for turn in turns.values() for row, slot in enumerate(turn.slots.tolist())}
-        for slot in step.lost:
+        for slot in step.failed:
             opened[slot] = None
         for slot in np.flatnonzero(step.completed).tolist():
             turn_taken = opened[slot]
@@ -275,9 +275,9 @@ def test_a_copy_that_fails_is_made_anew_alone(fault: str) -> None:
     envs = MultiEnvs(lambda: Spoilt(fault), 3, name="spoilt", policy_of=lambda _: "all", on_error="restart")
     envs.reset(0)
     actions = {"all": np.zeros(6, np.int64)}
-    assert envs.step(actions).lost == ()
+    assert envs.step(actions).failed == ()
     step = envs.step(actions)
-    assert step.lost == (2, 3)
+    assert step.failed == (2, 3)
     assert step.completed.tolist() == [True, True, False, False, True, True]
     assert array(step.turns["all"].obs)[:, 1:].tolist() == [[0, 2, 0], [0, 2, 1], [0, 0, 0], [0, 0, 1], [0, 2, 0], [0, 2, 1]]
     assert envs.step(actions).completed.all()
@@ -291,9 +291,9 @@ def test_restarts_come_to_an_end() -> None:
 
     envs = MultiEnvs(lambda: Hopeless((Life(0, 2),)), 1, name="h", on_error="restart")
     envs.reset(0)
-    with pytest.raises(EnvError, match=r"h, env 0: was made anew 10 times without finishing a step. The last error: .*hopeless"):
+    with pytest.raises(EnvError, match=r"h, env 0: was restarted 10 times without finishing a step. The last error: .*hopeless"):
         for _ in range(20):
-            assert envs.step({"agent_0": np.zeros(1, np.int64)}).lost == (0,)
+            assert envs.step({"agent_0": np.zeros(1, np.int64)}).failed == (0,)
 
 
 def test_nobody_left_after_a_reset_is_an_error_and_not_an_endless_loop() -> None:

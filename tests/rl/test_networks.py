@@ -18,13 +18,13 @@ from torch import Tensor, nn
 
 from tflow.errors import PlanError, TflowError
 from tflow.rl.policy.heads import head_for
-from tflow.rl.policy.network import DictEncoder, Flat, Recurrent, RecurrentEncoder, Residual
+from tflow.rl.policy.network import CombinedEncoder, Flat, Recurrent, RecurrentEncoder, Residual
 from tflow.rl.policy.network_spec import (
     LSTM,
     MLP,
+    DictEncoder,
     Encoder,
     ImpalaCNN,
-    Members,
     Model,
     ModelLike,
     NatureCNN,
@@ -84,8 +84,8 @@ def sampled(space: AnySpace, rows: int) -> Tensor | dict[str, Tensor]:
         (spaces.Box(0, 255, (1, 36, 35), np.uint8), ImpalaCNN()),
         (spaces.Box(0, 255, (7, 7, 3), np.uint8), ImpalaCNN()),
         (spaces.Box(0, 1, (3, 40, 40), np.float32), MLP()),
-        (MIXED, Members()),
-        (spaces.Tuple((VECTOR, spaces.Discrete(2))), Members()),
+        (MIXED, DictEncoder()),
+        (spaces.Tuple((VECTOR, spaces.Discrete(2))), DictEncoder()),
     ],
     ids=str,
 )
@@ -102,20 +102,20 @@ def test_auto_picks_a_model_for_every_space(space: AnySpace, expected: Model) ->
 
 @pytest.mark.parametrize("model", [NatureCNN(), SmallCNN(), ImpalaCNN((4, 8), 32), NatureCNN(features=7)], ids=str)
 @pytest.mark.parametrize("shape", [(4, 84, 84), (1, 36, 40), (50, 36, 3), (40, 40)])
-def test_pictures_of_any_layout(model: NatureCNN | SmallCNN | ImpalaCNN, shape: tuple[int, ...]) -> None:
+def test_images_of_any_layout(model: NatureCNN | SmallCNN | ImpalaCNN, shape: tuple[int, ...]) -> None:
     space = spaces.Box(0, 255, shape, np.uint8)
     encoder = model.build(space)
     assert encoder.features == model.features
     assert encoder(sampled(space, 2)).shape == (2, model.features)
 
 
-def test_channels_last_are_the_same_pictures() -> None:
+def test_channels_last_are_the_same_images() -> None:
     torch.manual_seed(0)
     last = SmallCNN().build(spaces.Box(0, 255, (30, 25, 3), np.uint8))
     torch.manual_seed(0)
     first = SmallCNN().build(spaces.Box(0, 255, (3, 30, 25), np.uint8))
-    pictures = torch.randint(0, 256, (2, 3, 30, 25), dtype=torch.uint8)
-    torch.testing.assert_close(first(pictures), last(pictures.permute(0, 2, 3, 1)))
+    images = torch.randint(0, 256, (2, 3, 30, 25), dtype=torch.uint8)
+    torch.testing.assert_close(first(images), last(images.permute(0, 2, 3, 1)))
 
 
 def test_bytes_are_scaled_and_floats_are_not() -> None:
@@ -124,8 +124,8 @@ def test_bytes_are_scaled_and_floats_are_not() -> None:
         for kind in (np.uint8, np.float32):
             torch.manual_seed(0)
             made.append(model.build(spaces.Box(0, 255, (3, 30, 30), kind)))
-        pictures = torch.randint(0, 256, (2, 3, 30, 30), dtype=torch.uint8)
-        torch.testing.assert_close(made[0](pictures), made[1](pictures.float() / 255))
+        images = torch.randint(0, 256, (2, 3, 30, 30), dtype=torch.uint8)
+        torch.testing.assert_close(made[0](images), made[1](images.float() / 255))
 
 
 def test_flat_observations() -> None:
@@ -167,7 +167,7 @@ def test_an_mlp_without_layers_is_the_observation() -> None:
 
 def test_parts_of_a_dictionary_meet_in_joint_layers() -> None:
     encoder = MLP((16,)).build(MIXED)
-    assert isinstance(encoder, DictEncoder)
+    assert isinstance(encoder, CombinedEncoder)
     assert set(encoder.names) == {"camera", "arm/position", "arm/grip", "flags"}
     obs = sampled(MIXED, 3)
     assert isinstance(obs, dict)
@@ -182,22 +182,22 @@ def test_parts_of_a_dictionary_meet_in_joint_layers() -> None:
 
 
 def test_models_can_be_named_for_parts() -> None:
-    encoder = Members({"camera": SmallCNN(20), "arm/position": MLP((5,))}, joint=MLP((9,), "relu")).build(MIXED)
-    assert isinstance(encoder, DictEncoder)
+    encoder = DictEncoder({"camera": SmallCNN(20), "arm/position": MLP((5,))}, joint=MLP((9,), "relu")).build(MIXED)
+    assert isinstance(encoder, CombinedEncoder)
     widths = {name: part.features for name, part in zip(encoder.names, encoder.encoders, strict=True)}
     assert widths == {"camera": 20, "arm/position": 5, "arm/grip": 3, "flags": 2}
     assert encoder(sampled(MIXED, 2)).shape == (2, 9)
-    pictures = NatureCNN(33).build(MIXED)
-    assert isinstance(pictures, DictEncoder)
-    assert {name: part.features for name, part in zip(pictures.names, pictures.encoders, strict=True)}["camera"] == 33
-    assert pictures.features == 33
+    images = NatureCNN(33).build(MIXED)
+    assert isinstance(images, CombinedEncoder)
+    assert {name: part.features for name, part in zip(images.names, images.encoders, strict=True)}["camera"] == 33
+    assert images.features == 33
     awkward = spaces.Dict({"keys": VECTOR, "a.b": VECTOR, "type": VECTOR})  # names that torch would not allow
     assert build_encoder("auto", awkward).features == 64
 
 
 def test_descriptions_are_values() -> None:
     assert LSTM(8, MLP((4,))) == LSTM(8, MLP((4,))) != LSTM(8, MLP((5,)))
-    assert pickle.loads(pickle.dumps(Members({"camera": NatureCNN()}))) == Members({"camera": NatureCNN()})
+    assert pickle.loads(pickle.dumps(DictEncoder({"camera": NatureCNN()}))) == DictEncoder({"camera": NatureCNN()})
     with pytest.raises(FrozenInstanceError):
         MLP().hidden = (3,)  # type: ignore[misc]  # the mistake
 
@@ -325,9 +325,9 @@ def test_recurrent_networks_see_sequences_as_they_see_steps(shared: bool) -> Non
 
 def test_an_actor_critic_without_memory() -> None:
     box = spaces.Box(-1, 1, (2,))
-    head = head_for(box, log_std_start=-0.7)
+    head = head_for(box, log_std_init=-0.7)
     encoder = build_encoder("auto", VECTOR)
-    net = ActorCriticNet(encoder, head.inputs, free_outputs=head.free, free_start=head.free_start)
+    net = ActorCriticNet(encoder, head.inputs, free_outputs=head.free, free_init=head.free_init)
     inputs, values, state = net(torch.randn(5, 4))
     assert (inputs.shape, values.shape, state) == ((5, 4), (5,), None)
     assert torch.equal(inputs[:, 2:], torch.full((5, 2), -0.7))
@@ -353,12 +353,12 @@ def test_a_shared_encoder_is_one_and_separate_ones_are_two() -> None:
     assert all(parameter.grad is None for parameter in net.encoder.parameters()), "values do not train the actor's encoder"
 
 
-@pytest.mark.parametrize("duelling", [False, True])
+@pytest.mark.parametrize("dueling", [False, True])
 @pytest.mark.parametrize("noisy", [False, True])
 @pytest.mark.parametrize(("kind", "atoms"), [("scalar", 1), ("categorical", 51), ("quantile", 20)])
-def test_q_networks(kind: Literal["scalar", "categorical", "quantile"], atoms: int, duelling: bool, noisy: bool) -> None:
+def test_q_networks(kind: Literal["scalar", "categorical", "quantile"], atoms: int, dueling: bool, noisy: bool) -> None:
     net = QNet(
-        build_encoder("auto", VECTOR), 3, kind=kind, atoms=atoms, duelling=duelling, noisy=noisy, v_min=-5, v_max=5, hidden=(8,)
+        build_encoder("auto", VECTOR), 3, kind=kind, atoms=atoms, dueling=dueling, noisy=noisy, v_min=-5, v_max=5, hidden=(8,)
     )
     outputs, state = net(torch.randn(6, 4))
     assert state is None
@@ -371,7 +371,7 @@ def test_q_networks(kind: Literal["scalar", "categorical", "quantile"], atoms: i
     if kind == "quantile":
         torch.testing.assert_close(values, outputs.mean(-1))
         torch.testing.assert_close(net.support, (torch.arange(20) + 0.5) / 20)
-    if duelling:
+    if dueling:
         features = build_features(net)
         assert net.value is not None
         torch.testing.assert_close(
@@ -432,7 +432,7 @@ def test_noise_is_a_signed_root_and_a_function_of_the_generator() -> None:
 
 
 def test_a_noisy_network_draws_noise_for_all_its_layers_from_the_generator() -> None:
-    net, obs = QNet(build_encoder(MLP((8,)), VECTOR), 2, noisy=True, duelling=True, hidden=(6,)), torch.randn(3, 4)
+    net, obs = QNet(build_encoder(MLP((8,)), VECTOR), 2, noisy=True, dueling=True, hidden=(6,)), torch.randn(3, 4)
     before = [module.noise_in for module in net.modules() if isinstance(module, NoisyLinear)]
     assert len(before) == 4
     made = []
@@ -482,7 +482,7 @@ def test_your_own_module_plugs_in() -> None:
     assert build_encoder(LSTM(5, Own), VECTOR).features == 5
     assert build_encoder(OwnModel(), VECTOR).features == 6
     assert build_encoder(OwnModel(LSTM(3).build), VECTOR).features == 3
-    assert build_encoder(Members({"arm/position": Own}), MIXED).features == 64
+    assert build_encoder(DictEncoder({"arm/position": Own}), MIXED).features == 64
     net = ActorCriticNet(encoder, 2)
     assert sum(parameter.numel() for parameter in net.parameters()) == 30 + 12 + 14 + 7
     assert build_encoder(lambda space: Own(spaces.Box(-1, 1, (1,))), spaces.Box(-1, 1, (1,), np.float32)).features == 6
@@ -494,9 +494,9 @@ def test_modules_are_tried_out_with_observations_that_exist() -> None:
     )
     assert isinstance(first, dict)
     assert {name: part.tolist() for name, part in first.items()} == {"a": [3, 3], "b": [[-5, 7], [-5, 7]]}
-    picture = zero_observations(spaces.Box(0, 255, (2, 2, 3), np.uint8), 1)
-    assert isinstance(picture, Tensor)
-    assert (picture.dtype, picture.shape) == (torch.uint8, (1, 2, 2, 3))
+    image = zero_observations(spaces.Box(0, 255, (2, 2, 3), np.uint8), 1)
+    assert isinstance(image, Tensor)
+    assert (image.dtype, image.shape) == (torch.uint8, (1, 2, 2, 3))
 
 
 def own(**wrong: Any) -> ModelLike:  # Any: what makes it wrong
@@ -534,14 +534,18 @@ NO_CAMERA = spaces.Dict({"a": VECTOR})
         (MLP, VECTOR, r"got the class MLP; pass a value of it, MLP\(\.\.\.\)"),
         ("cnn", VECTOR, """expected "auto", a model such as MLP.*got 'cnn'"""),
         (nn.Linear(4, 4), VECTOR, r"got the module Linear itself\. Pass a function"),
-        (NatureCNN(), VECTOR, r"NatureCNN: needs pictures, a Box with 2 or 3 axes, got Box.*Use MLP"),
-        (NatureCNN(), CAMERA, r"NatureCNN: needs pictures of at least 36 by 36, got 35 by 90\. Use ImpalaCNN"),
-        (SmallCNN(), spaces.Box(0, 255, (19, 30, 3), np.uint8), "SmallCNN: needs pictures of at least 20 by 20, got 19 by 30"),
-        (ImpalaCNN(), spaces.Discrete(3), "ImpalaCNN: needs pictures"),
-        (SmallCNN(), NO_CAMERA, "SmallCNN: no part of the observation space is a picture"),
-        (ImpalaCNN(), NO_CAMERA, "ImpalaCNN: no part of the observation space is a picture"),
-        (Members(), VECTOR, "Members: needs a Dict or Tuple observation space"),
-        (Members({"eye": MLP()}), MIXED, "Members: there is no part 'eye'.* it has arm/grip, arm/position, camera, flags"),
+        (NatureCNN(), VECTOR, r"NatureCNN: needs images, a Box with 2 or 3 axes, got Box.*Use MLP"),
+        (NatureCNN(), CAMERA, r"NatureCNN: needs images of at least 36 by 36, got 35 by 90\. Use ImpalaCNN"),
+        (SmallCNN(), spaces.Box(0, 255, (19, 30, 3), np.uint8), "SmallCNN: needs images of at least 20 by 20, got 19 by 30"),
+        (ImpalaCNN(), spaces.Discrete(3), "ImpalaCNN: needs images"),
+        (SmallCNN(), NO_CAMERA, "SmallCNN: no part of the observation space is an image"),
+        (ImpalaCNN(), NO_CAMERA, "ImpalaCNN: no part of the observation space is an image"),
+        (DictEncoder(), VECTOR, "DictEncoder: needs a Dict or Tuple observation space"),
+        (
+            DictEncoder({"eye": MLP()}),
+            MIXED,
+            "DictEncoder: there is no part 'eye'.* it has arm/grip, arm/position, camera, flags",
+        ),
         (LSTM(4, LSTM(4)), VECTOR, "LSTM: an LSTM cannot stand inside another model"),
         (MLP(), spaces.Text(5), "no model fits the observation space Text"),
     ],
@@ -566,7 +570,7 @@ def test_parts_that_cannot_be_encoded_are_named() -> None:
         (lambda: NatureCNN(0), "NatureCNN: features must be at least 1"),
         (lambda: ImpalaCNN(channels=(0,)), "ImpalaCNN: each of channels must be at least 1"),
         (lambda: LSTM(0), "LSTM: size must be at least 1"),
-        (lambda: Members({"a": LSTM()}), "Members: an LSTM cannot encode a single part"),
+        (lambda: DictEncoder({"a": LSTM()}), "DictEncoder: an LSTM cannot encode a single part"),
         (lambda: QNet(MLP().build(VECTOR), 2, kind="other"), "QNet: kind must be 'scalar' or 'categorical' or 'quantile'"),  # type: ignore[arg-type]  # the mistake
         (lambda: QNet(MLP().build(VECTOR), 2, kind="categorical"), "QNet: atoms must be at least 2, got 1"),
         (lambda: QNet(MLP().build(VECTOR), 2, kind="categorical", atoms=51, v_min=1, v_max=1), "v_min must be below v_max"),

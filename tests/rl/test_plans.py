@@ -258,7 +258,7 @@ def test_items_of_one_round_may_follow_each_other_but_nothing_older() -> None:
     late = cast(
         "Iter[Any, Any]", ParallelRollouts(workers).par_with_columns(ComputeAdvantages()).gather_sync().batch(6).flatten()
     )
-    with pytest.raises(OperatorError, match="made 2 updates ago, but the loss is on-policy"):
+    with pytest.raises(OperatorError, match="sampled 2 updates ago, but the loss is on-policy"):
         reports(late.for_each(TrainOneStep(workers)), 6)
 
 
@@ -387,12 +387,12 @@ def test_a_learner_elsewhere_says_if_nobody_would_renew_its_target() -> None:
         learner = create_learner(workers)
         return Union(store, ParallelReplay(replay).gather_sync().call(learner, LearnOnBatch())), learner
 
-    with pytest.raises(OperatorError, match=r"which nobody would renew\. Say how often: DQNLoss\(target_every="):
+    with pytest.raises(OperatorError, match=r"which nobody would update\. Say how often: DQNLoss\(target_every="):
         reports(training(None)[0], 8)
     stream, learner = training(2)
     with stream.run() as run:
         trained = sum(isinstance(next(run), TrainStats) for _ in range(12))
-        assert run.ask(learner, renewed_at) == [trained // 2 * 2]
+        assert run.ask(learner, target_updated_at) == [trained // 2 * 2]
 
 
 @pytest.mark.parametrize("every", [None, 3])
@@ -402,12 +402,12 @@ def test_a_learner_renews_its_target_as_often_as_its_loss_says(every: int | None
     store = ParallelRollouts(workers).gather_sync().for_each(StoreToBuffer(replay))
     train = ParallelReplay(replay).gather_sync().for_each(TrainOneStep(workers))
     with Union(store.drain(), train).run() as run:
-        seen = [(next(run).version, *run.ask(workers.learner, renewed_at)) for _ in range(7)]
+        seen = [(next(run).version, *run.ask(workers.learner, target_updated_at)) for _ in range(7)]
     assert seen == [(update, 0 if every is None else update // every * every) for update in range(1, 8)]
 
 
-def renewed_at(learner: Learner) -> int:
-    return learner.renewed_at
+def target_updated_at(learner: Learner) -> int:
+    return learner.target_updated_at
 
 
 # --------------------------------------------------------------------------- gradients
@@ -521,7 +521,7 @@ def test_nothing_is_sampled_before_there_is_enough(runtime: str) -> None:
 
 def test_replay_that_nobody_fills_is_a_deadlock_that_says_so() -> None:
     replay = create_replay_actors(capacity=500, batch=8, min_size=60)
-    with pytest.raises(Deadlock, match="replay actor 0 has been sent 0 of the 60 rows with which learning starts"):
+    with pytest.raises(Deadlock, match="replay actor 0 has been sent 0 of the 60 rows with which sampling starts"):
         next(ParallelReplay(replay).gather_async().run())
     with pytest.raises(Deadlock, match="replay actor 0 has been sent 0 of the 60 rows"):
         next(ParallelReplay(replay).gather_sync().run())
@@ -687,7 +687,7 @@ def test_experience_of_several_policies_needs_a_place_for_each() -> None:
     env = EnvSpec(partial(TogetherEnv, LIVES))
     workers = create_rollout_workers(env=env, losses=losses, policy_of=policy_of, **SMALL)
     stream = ParallelRollouts(workers).gather_sync().for_each(StoreToBuffer(create_replay_actors(min_size=1)))
-    with pytest.raises(OperatorError, match="this is experience of several policies"):
+    with pytest.raises(OperatorError, match="got a batch of several policies"):
         reports(stream, 3)
 
 
@@ -820,9 +820,9 @@ class Odd(A3CLoss):
     ("how", "message"),
     [
         ("a tensor", r"Odd.compute must return a LossValue\(total, stats\), got Tensor"),
-        ("rows", "Odd.compute: total must be one number with a gradient"),
-        ("no gradient", "Odd.compute: total must be one number with a gradient"),
-        ("a float", "Odd.compute: stats must be single numbers, as tensors; mine are not"),
+        ("rows", "Odd.compute: total must be a scalar with a gradient"),
+        ("no gradient", "Odd.compute: total must be a scalar with a gradient"),
+        ("a float", "Odd.compute: stats must be scalar tensors; mine are not"),
     ],
 )
 def test_what_is_wrong_with_a_loss_of_ones_own(how: str, message: str) -> None:
@@ -861,7 +861,7 @@ def test_a_round_that_another_step_has_trained_on_before_is_stale(workers_in_poo
         (lambda: loose.ParallelRollouts(create_replay_actors()), "workers must be what create_rollout_workers returns"),
         (lambda: loose.create_replay_actors(capacity=10, min_size=20), "min_size must be at most 10, got 20"),
         (lambda: loose.create_replay_actors(kind="fifo"), "kind must be 'uniform' or 'prioritized'"),
-        (lambda: loose.create_replay_actors(lockstep=True), "lockstep=True is about rows of several policies"),
+        (lambda: loose.create_replay_actors(lockstep=True), "lockstep=True needs several policies"),
         (lambda: loose.UpdateTargetNetwork(a3c()[1]), "A3CLoss has no target network"),
         (lambda: loose.TrainOneStep(a3c()[1], epochs=0), "epochs must be at least 1, got 0"),
         (lambda: loose.ComputeAdvantages(gamma=1.5), "gamma must be from 0 to 1, got 1.5"),

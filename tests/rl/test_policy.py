@@ -22,7 +22,7 @@ from tflow import A3CLoss, ActorCriticSpec, Adam, Batch, CheckpointError, DQNLos
 from tflow.rl.learning.learner import Learner
 from tflow.rl.learning.optimizers import SGD, Optimizer
 from tflow.rl.policy.flat import FlatWeights, tensor
-from tflow.rl.policy.network_spec import LSTM, MLP, ImpalaCNN, Members, ModelLike, NatureCNN, SmallCNN
+from tflow.rl.policy.network_spec import LSTM, MLP, DictEncoder, ImpalaCNN, ModelLike, NatureCNN, SmallCNN
 from tflow.rl.policy.policy import ActorCritic, Policy, QPolicy
 from tflow.rl.policy.policy_spec import PolicySpec, make_policy
 from tflow.rl.policy.saving import space_from_json, space_to_json
@@ -56,7 +56,7 @@ def policy(
         (BOX, spaces.Box(-2.0, 2.0, (2,), np.float32), MLP((8,)), ActorCriticSpec(squash=True)),
         (spaces.Discrete(5), spaces.Discrete(2), "auto", ActorCriticSpec()),
         (NESTED, spaces.Discrete(2), "auto", ActorCriticSpec(shared=True)),
-        (NESTED, spaces.Discrete(2), Members({"camera": SmallCNN(16)}, MLP((8,))), QSpec(duelling=True)),
+        (NESTED, spaces.Discrete(2), DictEncoder({"camera": SmallCNN(16)}, MLP((8,))), QSpec(dueling=True)),
         (PICTURE, spaces.Discrete(6), NatureCNN(16), QSpec(kind="categorical", atoms=11)),
         (PICTURE, spaces.Discrete(6), ImpalaCNN((4,), 8), ActorCriticSpec(shared=True)),
         (BOX, spaces.Discrete(4), LSTM(5, MLP((8,))), ActorCriticSpec()),
@@ -151,15 +151,15 @@ def test_a_tensor_over_a_read_only_array_shares_its_memory() -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"nonsense", "is no policy that tflow has saved"),
-        (b"", "is no policy that tflow has saved"),
-        ({"other": "x"}, "it has weights, but nothing says of what"),
+        (b"nonsense", "is no policy saved by tflow"),
+        (b"", "is no policy saved by tflow"),
+        ({"other": "x"}, "it has weights, but no description of the policy"),
         ({"tflow": json.dumps({"format": 1})}, "is damaged: its description of the policy cannot be read"),
         ({"tflow": "[]"}, "is damaged: its description of the policy cannot be read"),
         ({"tflow": json.dumps({"format": 99})}, "has format 99; this version reads format 1"),
         (
             {"tflow": json.dumps({"format": 1, "model": {"class": "os.system"}, "policy": {"class": "QSpec"}})},
-            r"speaks of a os\.system, which this version does not know",
+            r"describes a os\.system, which this version does not know",
         ),
         (
             {"tflow": json.dumps({"format": 1, "model": {"class": "MLP", "width": 3}, "policy": {"class": "QSpec"}})},
@@ -197,7 +197,7 @@ def test_the_parts_of_a_dictionary_keep_their_order(tmp_path: Path) -> None:
 def test_spaces_that_cannot_be_saved_are_named() -> None:
     with pytest.raises(CheckpointError, match="A Text space cannot be saved"):
         space_to_json(spaces.Text(3))
-    with pytest.raises(CheckpointError, match="speaks of a Graph space"):
+    with pytest.raises(CheckpointError, match="describes a Graph space"):
         space_from_json({"kind": "Graph"})
 
 
@@ -288,7 +288,7 @@ def test_a_learner_goes_on_exactly_from_its_state() -> None:
     one = Learner(policy(spec=QSpec()), DQNLoss(), Adam(lr=0.01), seed=3)
     data = replayed()
     one.train(data, minibatch=4)
-    one.renew_target(every=1)
+    one.update_target(every=1)
     other = Learner(policy(spec=QSpec(), seed=9), DQNLoss(), Adam(lr=0.01), seed=8)
     other.load(one.state())
     for learner in (one, other):
@@ -319,11 +319,11 @@ def test_the_target_network_follows_hard_or_softly() -> None:
     start = learner.weights
     learner.train(replayed())
     np.testing.assert_array_equal(learner.target.flat.get(), start)
-    assert not learner.renew_target(every=2)
-    assert learner.renew_target(every=1, tau=0.25)
+    assert not learner.update_target(every=2)
+    assert learner.update_target(every=1, tau=0.25)
     np.testing.assert_allclose(learner.target.flat.get(), start + 0.25 * (learner.weights - start), rtol=1e-5, atol=1e-7)
     learner.train(replayed())
-    learner.renew_target()
+    learner.update_target()
     np.testing.assert_array_equal(learner.target.flat.get(), learner.weights)
 
 
@@ -357,9 +357,11 @@ def test_making_a_target_network_leaves_the_dice_of_torch_alone() -> None:
 
 
 def test_the_kind_of_policy_must_fit_the_loss() -> None:
-    with pytest.raises(PlanError, match="DQNLoss: the policy must be one with a value of each action"):
+    with pytest.raises(PlanError, match="DQNLoss: the policy must be one with Q-values"):
         Learner(policy(), DQNLoss(), Adam()).train(replayed())
-    with pytest.raises(PlanError, match="A3CLoss: the policy must be one with a distribution and a value"):
+    with pytest.raises(
+        PlanError, match="A3CLoss: the policy must be an actor-critic, with an action distribution and a state value"
+    ):
         Learner(policy(spec=QSpec()), A3CLoss(), Adam()).train(batch())
     assert isinstance(policy(), ActorCritic)
     assert isinstance(policy(spec=QSpec()), QPolicy)
@@ -390,7 +392,7 @@ def test_a_policy_with_a_memory_is_trained_on_sequences() -> None:
         (NESTED, "auto", False),
     ],
 )
-def test_pictures_are_seen_once_for_actions_and_values(seen: Any, model: ModelLike, shared: bool) -> None:  # Any: a space
+def test_images_are_seen_once_for_actions_and_values(seen: Any, model: ModelLike, shared: bool) -> None:  # Any: a space
     made = make_policy(ActorCriticSpec(), model, seen, spaces.Discrete(2))
     assert isinstance(made, ActorCritic)
     assert (made.net.value_encoder is None) is shared

@@ -221,7 +221,7 @@ def test_an_env_that_is_restarted_loses_its_episode_and_no_other_row() -> None:
     worker = SingleWorker(WorkerSpec(env, {"default": A3CLoss()}, MLP((4,)), num_envs=2, fragment=6), SHARD)
     batch = worker.sample()
     assert isinstance(batch.summary, Episodes)
-    assert batch.summary.lost == 2
+    assert batch.summary.discarded == 2
     # three steps were lost with each env, and the step that failed; two were made after that
     assert len(batch) == 4 == batch.env_steps
     assert cast("Array", batch.nested("obs"))[:, 0].tolist() == [0, 1, 0, 1]
@@ -238,7 +238,7 @@ def test_only_the_episode_that_failed_is_lost() -> None:
     assert second.successors("obs")["obs"][:, 0].tolist() == [5, 6]
     assert third.successors("obs")["obs"][:, 0].tolist() == [1, 2, 3, 4]
     summaries = [batch.summary for batch in (first, second, third) if isinstance(batch.summary, Episodes)]
-    assert [summary.lost for summary in summaries] == [0, 1, 0]
+    assert [summary.discarded for summary in summaries] == [0, 1, 0]
     assert [summary.lengths for summary in summaries] == [(3,), (3,), (3,)]
     assert third["t"].tolist() == [0, 1, 2, 0]
 
@@ -431,12 +431,12 @@ def test_training_after_an_evaluation_begins_with_other_episodes() -> None:
 
 def test_schedules_go_on_where_the_driver_says_all_are() -> None:
     worker = SingleWorker(spec((((3, "terminated"),),)), Shard("workers", 0, 4, 1, seed=7))
-    assert worker.all_steps == 0
+    assert worker.global_steps == 0
     worker.set_weights(Weights("default", worker.policy.flat.get(), 1000))
     worker.sample()
-    assert worker.all_steps == 1000 + 4 * 10
+    assert worker.global_steps == 1000 + 4 * 10
     worker.set_weights(Weights("default", worker.policy.flat.get(), 900))
-    assert worker.all_steps == 1040, "it never goes back"
+    assert worker.global_steps == 1040, "it never goes back"
 
 
 def test_a_fragment_that_is_lost_altogether_is_no_gradient() -> None:
@@ -448,7 +448,7 @@ def test_a_fragment_that_is_lost_altogether_is_no_gradient() -> None:
     assert gradient.rows == 0
     assert (gradient.values == 0).all()
     assert isinstance(gradient.summary, Episodes)
-    assert gradient.summary.lost == 1
+    assert gradient.summary.discarded == 1
 
 
 def test_episodes_are_counted_by_env_and_by_policy() -> None:
@@ -464,7 +464,7 @@ def test_episodes_are_counted_by_env_and_by_policy() -> None:
 
 
 def test_a_policy_without_a_loss_or_without_agents_is_named() -> None:
-    with pytest.raises(PlanError, match="gives agent 'agent_0' the policy 'other', but losses has only"):
+    with pytest.raises(PlanError, match="maps agent 'agent_0' to the policy 'other', but losses has only"):
         MultiWorker(WorkerSpec(EnvSpec(partial(TogetherEnv, LIVES)), {"even": A3CLoss()}, policy_of=lambda agent: "other"), SHARD)
     lonely = WorkerSpec(EnvSpec(partial(TogetherEnv, LIVES)), {"even": A3CLoss(), "x": A3CLoss()}, policy_of=lambda agent: "even")
     with pytest.raises(PlanError, match="No agent has the policy x"):

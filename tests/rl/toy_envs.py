@@ -90,7 +90,7 @@ class PlannedEnv(gymnasium.Env[Any, Any]):  # Any: observations of several kinds
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:  # Any: gymnasium's
         if seed is not None:
-            self.number, self.episode = seed % 1000, -1  # a copy that was made anew has a large seed
+            self.number, self.episode = seed % 1000, -1  # a copy that was restarted has a large seed
         self.episode, self.at = self.episode + 1, 0
         return self.look(-1), self.info()
 
@@ -217,12 +217,12 @@ def collected(envs: Envs, seed: int, actions: list[list[int]]) -> list[list[Tran
         before = [row_of(obs, row) for row in range(envs.num)]
         mask = [None if masks is None else masks[row].tolist() for row in range(envs.num)]
         chosen = np.asarray([each[min(at, count - 1)] for each, at in zip(actions, taken, strict=True)])
-        obs, rewards, terminated, truncated, final_obs, valid, masks, lost = envs.step(chosen)
+        obs, rewards, terminated, truncated, final_obs, valid, masks, failed = envs.step(chosen)
         assert [array.dtype for array in (rewards, terminated, truncated)] == ["float32", "bool", "bool"]
         ended = np.flatnonzero(terminated | truncated).tolist()
         assert (final_obs is None) == (not ended)
         for index in range(envs.num):
-            if index in lost:
+            if index in failed:
                 del found[index][start[index] :]
             if valid is not None and not valid[index]:
                 assert index not in ended

@@ -1,7 +1,7 @@
 """A2C: advantage actor-critic, synchronous (Mnih et al. 2016, arXiv 1602.01783, without the asynchrony).
 
 Implements: one update per round on the rollouts of all workers together; n-step returns up to the end of the fragment, or
-generalised advantages (``lam`` below 1); entropy bonus; gradient clipping.
+GAE (``lam`` below 1); entropy bonus; gradient clipping.
 """
 
 from __future__ import annotations
@@ -26,31 +26,33 @@ class A2C(SinglePolicy):
     """Advantage actor-critic, synchronous.
 
     Args:
-        env: A gymnasium id, a function that makes an env, or an ``EnvSpec``.
-        num_workers: Rollout workers, each a process of its own on Ray.
-        num_envs: Envs per worker; all are stepped, and acted on, together.
-        fragment: Steps of every env per update.
-        device: Where learners compute: a torch device, or ``"auto"`` for a GPU if there is one.
-        model: The network: ``"auto"`` looks at the observations, ``MLP((64, 64))`` and others describe it, a function makes
-            your own.
-        lr: The learning rate, or its schedule over env steps.
-        gamma: How much the future counts: the discount per step.
-        max_grad_norm: Longer gradients are cut to this length; None leaves them.
-        lam: 1: returns up to the end of the fragment; less: generalised advantages, less noisy and more biased.
-        value_coef: What the error of the values counts in the loss.
-        entropy_coef: What the entropy of the policy counts: more of it explores longer.
+        env: The environment: a gymnasium id, a function that makes an env, or an ``EnvSpec``.
+        num_workers: Rollout workers, each a process of its own on Ray. More: faster sampling.
+        num_envs: Envs per worker, stepped together as a vector env; usually 1 to 64. More: larger batches and faster sampling.
+        fragment: Env steps per env and update: the n of n-step returns; usually 5 to 20. Longer: less bias, more variance.
+        device: Torch device of the learner; ``"auto"`` picks a GPU if there is one.
+        model: The network: ``"auto"`` chooses by the observation space, ``MLP((64, 64))`` and the like describe one, a function
+            builds your own.
+        lr: Learning rate, or a schedule over env steps; usually 1e-4 to 3e-3. Larger: faster, but less stable.
+        gamma: Discount factor; usually 0.95 to 0.999. Larger: a longer horizon, more variance.
+        max_grad_norm: Clip gradients to this global norm; usually 0.5 to 40. Smaller: more stable, but slower. None: no
+            clipping.
+        lam: GAE lambda. 0 is one-step TD, 1 the n-step return of the paper; usually 0.9 to 1. Larger: less bias, more variance.
+        value_coef: Weight of the value loss; usually 0.25 to 1. Larger: a shared network learns more for the critic, less for
+            the actor.
+        entropy_coef: Weight of the entropy bonus; usually 0 to 0.01. Larger: more exploration, slower convergence.
     """
 
     fragment: int = 10
-    """Steps of every env per update."""
+    """Env steps per env and update: the n of n-step returns; usually 5 to 20. Longer: less bias, more variance."""
     lr: float | Schedule = 2e-3
-    """The learning rate, or its schedule over env steps."""
+    """Learning rate, or a schedule over env steps; usually 1e-4 to 3e-3. Larger: faster, but less stable."""
     lam: float = 1.0
-    """1: returns up to the end of the fragment; less: generalised advantages, less noisy and more biased."""
+    """GAE lambda. 0 is one-step TD, 1 the n-step return of the paper; usually 0.9 to 1. Larger: less bias, more variance."""
     value_coef: float = 0.5
-    """What the error of the values counts in the loss."""
+    """Weight of the value loss; usually 0.25 to 1. Larger: a shared network learns more for the critic, less for the actor."""
     entropy_coef: float | Schedule = 0.01
-    """What the entropy of the policy counts: more of it explores longer."""
+    """Weight of the entropy bonus; usually 0 to 0.01. Larger: more exploration, slower convergence."""
 
     def loss(self) -> Loss[Rollout, Sync]:
         return A3CLoss(gamma=self.gamma, lam=self.lam, value_coef=self.value_coef, entropy_coef=self.entropy_coef)

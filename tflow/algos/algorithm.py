@@ -1,4 +1,4 @@
-"""What algorithms have in common: the fields of their configurations, their workers, and how they are run."""
+"""Base classes of algorithms: the fields of their configurations, their workers, and ``run``."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ P = TypeVar("P", bound=str)
 
 @dataclass(frozen=True, kw_only=True)
 class Algorithm(ABC):
-    """The configuration of an algorithm: where experience comes from, and the plan."""
+    """Base class of algorithms: the configuration and the plan."""
 
     env: EnvLike = "CartPole-v1"
-    """A gymnasium id, a function that makes an env, or an ``EnvSpec``."""
+    """The environment: a gymnasium id, a function that makes an env, or an ``EnvSpec``."""
     num_workers: int = 2
-    """Rollout workers, each a process of its own on Ray."""
+    """Rollout workers, each a process of its own on Ray. More: faster sampling."""
     num_envs: int = 8
-    """Envs per worker; all are stepped, and acted on, together."""
+    """Envs per worker, stepped together as a vector env; usually 1 to 64. More: larger batches and faster sampling."""
     fragment: int = 128
-    """Steps of every env per rollout."""
+    """Env steps per env and rollout. Longer: less bias from bootstrapping, more variance, fewer updates."""
     device: str = "auto"
-    """Where learners compute: a torch device, or ``"auto"`` for a GPU if there is one."""
+    """Torch device of the learner; ``"auto"`` picks a GPU if there is one."""
 
     def __post_init__(self) -> None:
         for name in ("num_workers", "num_envs", "fragment"):
@@ -53,11 +53,11 @@ class Algorithm(ABC):
 
     @abstractmethod
     def plan(self) -> Plan[Metrics]:
-        """The algorithm as a plan: print it, draw it, run it on any runtime."""
+        """The algorithm as a plan, to print, draw or run on any runtime."""
 
     def check(self) -> None:
-        """Raise a sentence if env and algorithm do not fit: a worker makes one step in one env for that, and the networks are
-        made. ``run`` finds out too, when it starts."""
+        """Raise if env and algorithm do not fit. It builds the networks and takes one step in one env. ``run`` would find out
+        when it starts."""
         spec = reporting(self.plan()).workers.spec
         try:
             worker = replace(spec, num_envs=1, fragment=1)(Shard("check", 0, 1, 0, 0))
@@ -82,9 +82,13 @@ class Algorithm(ABC):
     ) -> TrainingRun:
         """Train: iterate over the metrics, then take the policy.
 
-        Without ``runtime`` everything happens in this process; without ``stop`` it goes on until you let go of it. Callbacks
-        look on: ``ShowProgress()`` on the terminal, ``RunFolder("runs/mine")`` keeps metrics and policies. With ``eval_every``
-        the policy is evaluated beside training, once per so many env steps.
+        Args:
+            stop: When to stop: a ``Stop``, or a function of metrics. None trains until the run is closed.
+            callbacks: Observers: ``ShowProgress()`` on the terminal, ``RunFolder("runs/mine")`` saves metrics and policies.
+            eval_every: Env steps between evaluations, which run alongside training. None does not evaluate.
+            eval_episodes: Episodes per evaluation.
+            runtime: Where actors run, such as ``RayRuntime()``; None runs everything in this process.
+            seed: Random seed of the run.
         """
         return train(
             self.plan(),
@@ -100,26 +104,26 @@ class Algorithm(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class SinglePolicy(Algorithm):
-    """The configuration of an algorithm for one policy. Derive from one to change its loss, its optimiser or its plan."""
+    """Base class of algorithms for one policy. Derive from one to change its loss, its optimiser or its plan."""
 
     model: ModelLike = "auto"
-    """The network: ``"auto"`` looks at the observations, ``MLP((64, 64))`` and others describe it, a function makes your own."""
+    """The network: ``"auto"`` chooses by the observation space, ``MLP((64, 64))`` and the like describe one, a function builds
+    your own."""
     lr: float | Schedule = 3e-4
-    """The learning rate, or its schedule over env steps."""
+    """Learning rate, or a schedule over env steps; usually 1e-5 to 1e-2. Larger: faster, but less stable."""
     gamma: float = 0.99
-    """How much the future counts: the discount per step."""
+    """Discount factor; usually 0.95 to 0.999. Larger: a longer horizon, more variance."""
     max_grad_norm: float | None = 0.5
-    """Longer gradients are cut to this length; None leaves them."""
+    """Clip gradients to this global norm; usually 0.5 to 40. Smaller: more stable, but slower. None: no clipping."""
 
-    with_memory: ClassVar[bool] = True
-    """It can train networks with a memory."""
+    supports_recurrent: ClassVar[bool] = True
+    """Whether it trains recurrent networks (``LSTM``)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.model, LSTM) and not self.with_memory:
+        if isinstance(self.model, LSTM) and not self.supports_recurrent:
             raise PlanError(
-                f"{type(self).__name__}: it does not train networks with a memory; got {self.model!r}. PPO, A2C, A3C "
-                "and IMPALA do."
+                f"{type(self).__name__}: it does not train recurrent networks; got {self.model!r}. PPO, A2C, A3C and IMPALA do."
             )
         check.share(type(self).__name__, "gamma", self.gamma)
         if self.max_grad_norm is not None:
@@ -127,18 +131,18 @@ class SinglePolicy(Algorithm):
 
     @abstractmethod
     def loss(self) -> AnyLoss:
-        """What is made small."""
+        """The loss to minimise."""
 
     def optimizer(self) -> Optimizer:
-        """How weights follow gradients."""
+        """The optimiser."""
         return Adam(lr=self.lr)
 
     def exploration(self) -> Exploration | None:
-        """How other actions are tried than those of the policy, if at all."""
+        """The exploration strategy; None samples from the policy alone."""
         return None
 
     def workers(self, loss: Loss[Reads, Requires]) -> Workers[Reads, Requires]:
-        """The rollout workers that this configuration describes, for a loss, which is in their type."""
+        """The rollout workers of this configuration. The loss is part of their type."""
         return create_rollout_workers(
             env=self.env,
             loss=loss,
@@ -162,8 +166,16 @@ def create_multi_workers(
     fragment: int = 128,
     device: str = "auto",
 ) -> MultiWorkers[P]:
-    """Workers for an env with several agents: each policy has the loss, the model, the optimiser and the exploration that its
-    algorithm describes. ``policy_of`` says which policy an agent has.
+    """Describe rollout workers for a multi-agent env.
+
+    Args:
+        algorithms: The loss, model, optimiser and exploration of each policy are those of its algorithm.
+        env: The environment: a PettingZoo id, a function that makes an env, or an ``EnvSpec``.
+        policy_of: Maps the name of an agent to its policy.
+        num_workers: Rollout workers, each a process of its own on Ray.
+        num_envs: Envs per worker, stepped together.
+        fragment: Env steps per env and rollout.
+        device: Torch device of the learners; ``"auto"`` picks a GPU if there is one.
 
     Law: describing creates nothing; two equal descriptions are two sets of workers.
     """
@@ -173,8 +185,8 @@ def create_multi_workers(
     losses: dict[P, AnyLoss] = {name: each.loss() for name, each in algorithms.items()}
     models: dict[P, ModelLike] = {name: each.model for name, each in algorithms.items()}
     optimizers: dict[P, Optimizer] = {name: each.optimizer() for name, each in algorithms.items()}
-    tried = {name: each.exploration() for name, each in algorithms.items()}
-    exploration: dict[P, Exploration] = {name: each for name, each in tried.items() if each is not None}
+    given = {name: each.exploration() for name, each in algorithms.items()}
+    exploration: dict[P, Exploration] = {name: each for name, each in given.items() if each is not None}
     return create_rollout_workers(
         env=env,
         losses=losses,

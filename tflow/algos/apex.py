@@ -1,8 +1,9 @@
-"""Ape-X: distributed prioritised experience replay (Horgan et al. 2018, arXiv 1803.00933).
+"""Ape-X: distributed prioritized experience replay (Horgan et al. 2018, arXiv 1803.00933).
 
-Implements: many workers, each env with an epsilon of its own; first priorities computed by the workers; replay in several actors;
-a learner in an actor of its own that trains beside sampling, with a bounded mailbox; its errors go back to the replay actors as
-new priorities, its weights to the workers. Double, duelling, n-step Q-learning, as in the paper, or any other option of DQN.
+Implements: many workers, each env with an epsilon of its own; initial priorities computed by the workers; replay in several
+actors; a learner in an actor of its own that trains while workers sample, with a bounded mailbox; its TD errors go back to the
+replay actors as new priorities, its weights to the workers. Double, dueling, n-step Q-learning, as in the paper, or any other
+option of DQN.
 """
 
 from __future__ import annotations
@@ -24,66 +25,76 @@ from tflow.rl.rollout.worker_spec import AnyWorkers, ParallelRollouts, create_le
 
 @dataclass(frozen=True, kw_only=True)
 class ApeX(DQN):
-    """Distributed prioritised experience replay.
+    """Distributed prioritized experience replay.
 
     Args:
-        env: A gymnasium id, a function that makes an env, or an ``EnvSpec``.
-        num_workers: Rollout workers, each a process of its own on Ray.
-        num_envs: Envs per worker; all are stepped, and acted on, together.
-        fragment: Steps of every env per rollout; the last ``n_step - 1`` of them look less far ahead.
-        device: Where learners compute: a torch device, or ``"auto"`` for a GPU if there is one.
-        model: The network: ``"auto"`` looks at the observations, ``MLP((64, 64))`` and others describe it, a function makes
-            your own.
-        lr: The learning rate, or its schedule over env steps.
-        gamma: How much the future counts: the discount per step.
-        max_grad_norm: Longer gradients are cut to this length; None leaves them.
-        epsilon: How often a random action is tried; 0 for noisy networks.
-        batch: Rows per update.
-        num_replay: Replay actors, which hold ``capacity`` rows together.
-        capacity: Rows that replay holds.
-        min_size: Rows that are stored before training begins.
-        samples_per_insert: Rows that are learned from, per row that is stored.
-        target_every: Updates after which the target network is renewed.
-        double: The policy chooses the next action, the target network values it.
-        duelling: The value of a state and the advantages of its actions have outputs of their own.
-        n_step: Rewards that are summed before the value of what follows is trusted.
-        prioritized: Replay what the policy is most wrong about; False: all rows alike.
-        alpha: How much priorities count: 0 not at all.
-        beta: How much the unequal chances of rows are corrected for: 1 in full.
-        kind: A number per action, or its distribution: over ``atoms`` values from ``v_min`` to ``v_max``, or by ``atoms``
-            quantiles.
-        atoms: Of distributions.
-        v_min: The least value of a categorical distribution.
-        v_max: The largest value of a categorical distribution.
-        noisy: Explore by noise in the network.
-        base_epsilon: The largest epsilon, in place of ``epsilon``: env i of N has ``base_epsilon ** (1 + spread * i / (N -
-            1))``.
-        spread: How different the epsilons of the envs are.
-        mailbox: Batches that may be at the learner at a time.
-        weights_every: Updates after which workers get new weights.
-        max_staleness: Rollouts that are older than so many of these are dropped, and counted; None keeps all.
+        env: The environment: a gymnasium id, a function that makes an env, or an ``EnvSpec``.
+        num_workers: Rollout workers, each a process of its own on Ray. More: faster sampling.
+        num_envs: Envs per worker, stepped together as a vector env; usually 1 to 64. More: larger batches and faster sampling.
+        fragment: Env steps per env and rollout, at least ``n_step``; usually 1 to 64. The last ``n_step - 1`` of each have
+            shorter n-step returns.
+        device: Torch device of the learner; ``"auto"`` picks a GPU if there is one.
+        model: The network: ``"auto"`` chooses by the observation space, ``MLP((64, 64))`` and the like describe one, a function
+            builds your own.
+        lr: Learning rate, or a schedule over env steps; usually 1e-5 to 1e-3. Larger: faster, but less stable.
+        gamma: Discount factor; usually 0.95 to 0.999. Larger: a longer horizon, more variance.
+        max_grad_norm: Clip gradients to this global norm; usually 1 to 40. Smaller: more stable, but slower. None: no clipping.
+        epsilon: Epsilon-greedy: the probability of a random action, or a schedule; usually annealed from 1 to 0.01..0.1. Use 0
+            with ``noisy``.
+        batch: Rows per update; usually 32 to 512. Larger: less noisy gradients, more compute.
+        num_replay: Replay actors, among which ``capacity`` is divided. More: higher throughput on Ray.
+        capacity: Rows in the replay buffer; usually 1e4 to 1e6. Larger: more diverse, but more off-policy.
+        min_size: Rows in the replay buffer before learning starts; usually 1e3 to 1e5. Larger: less overfitting to the first
+            episodes.
+        samples_per_insert: Replay ratio: rows sampled per row inserted; usually 1 to 32. Larger: fewer env steps, more compute,
+            more overfitting.
+        target_every: Updates between copies of the weights to the target network; usually 50 to 10,000. Larger: more stable,
+            but slower.
+        double: Double Q-learning: the policy chooses the next action, the target network evaluates it. Less overestimation.
+        dueling: Dueling network: separate streams for the state value and the advantages of actions.
+        n_step: Rewards summed before bootstrapping; usually 1 to 5. Larger: less bias from bootstrapping, more variance, more
+            off-policy.
+        prioritized: Prioritized experience replay: sample rows by their TD error. False: uniformly.
+        alpha: Priority exponent: 0 is uniform sampling, 1 in proportion to the priorities; usually 0.5 to 0.7.
+        beta: Exponent of the importance-sampling weights, or a schedule: 0 is no correction, 1 a full one; usually 0.4,
+            annealed to 1.
+        kind: Output per action: a Q-value (``"scalar"``), or a distribution, as in C51 (``"categorical"``) or QR-DQN
+            (``"quantile"``).
+        atoms: Atoms of the distribution: its support (categorical) or its quantiles; usually 51 to 200. More: finer, but
+            slower.
+        v_min: Smallest return in the support of a categorical distribution; smaller ones are clipped to it.
+        v_max: Largest return in the support of a categorical distribution; larger ones are clipped to it.
+        noisy: Noisy networks: explore by learned noise on the weights behind the encoder. Set ``epsilon=0`` with it.
+        base_epsilon: Largest epsilon, in place of ``epsilon``; usually 0.4. Env i of N has ``base_epsilon ** (1 + spread * i /
+            (N - 1))``.
+        spread: Exponent of these epsilons (alpha in the paper); usually 7. Larger: more envs act almost greedily.
+        mailbox: Batches queued at the learner, at most; usually 2 to 16. More: the learner waits less, priorities are staler.
+        weights_every: Updates between broadcasts of weights to the workers; usually 1 to 400. Larger: less traffic, staler
+            policies.
+        max_staleness: Drop, and count, rollouts whose policy is more than this many broadcasts old. None: keep all.
     """
 
     num_workers: int = 2
-    """Rollout workers, each a process of its own on Ray."""
+    """Rollout workers, each a process of its own on Ray. More: faster sampling."""
     fragment: int = 8
-    """Steps of every env per rollout; the last ``n_step - 1`` of them look less far ahead."""
+    """Env steps per env and rollout, at least ``n_step``; usually 1 to 64. The last ``n_step - 1`` of each have shorter n-step
+    returns."""
     batch: int = 128
-    """Rows per update."""
-    duelling: bool = True
-    """The value of a state and the advantages of its actions have outputs of their own."""
+    """Rows per update; usually 32 to 512. Larger: less noisy gradients, more compute."""
+    dueling: bool = True
+    """Dueling network: separate streams for the state value and the advantages of actions."""
     base_epsilon: float = 0.4
-    """The largest epsilon, in place of ``epsilon``: env i of N has ``base_epsilon ** (1 + spread * i / (N - 1))``."""
+    """Largest epsilon, in place of ``epsilon``; usually 0.4. Env i of N has ``base_epsilon ** (1 + spread * i / (N - 1))``."""
     spread: float = 7.0
-    """How different the epsilons of the envs are."""
+    """Exponent of these epsilons (alpha in the paper); usually 7. Larger: more envs act almost greedily."""
     num_replay: int = 2
-    """Replay actors, which hold ``capacity`` rows together."""
+    """Replay actors, among which ``capacity`` is divided. More: higher throughput on Ray."""
     mailbox: int = 4
-    """Batches that may be at the learner at a time."""
+    """Batches queued at the learner, at most; usually 2 to 16. More: the learner waits less, priorities are staler."""
     weights_every: int = 4
-    """Updates after which workers get new weights."""
+    """Updates between broadcasts of weights to the workers; usually 1 to 400. Larger: less traffic, staler policies."""
     max_staleness: int | None = None
-    """Rollouts that are older than so many of these are dropped, and counted; None keeps all."""
+    """Drop, and count, rollouts whose policy is more than this many broadcasts old. None: keep all."""
 
     def exploration(self) -> Exploration:
         return ApexEpsilons(self.base_epsilon, self.spread)
@@ -96,10 +107,10 @@ class ApeX(DQN):
 def apex_plan(
     stream: ParIter[Rollout], workers: AnyWorkers, config: ApeX = ApeX(), *, policy: str = "default"
 ) -> Iter[TrainStats]:
-    """Workers rate and replay actors keep what comes; a learner beside them learns from what was kept."""
+    """Workers compute initial priorities, replay actors store rollouts, a learner trains on replayed batches meanwhile."""
     buffer = config.replay()
-    rated = stream.par_for_each(ComputePriorities(n_step=config.n_step, gamma=config.gamma))
-    store = rated.gather_async(max_staleness=config.max_staleness).for_each(StoreToBuffer(buffer))
+    prioritized = stream.par_for_each(ComputePriorities(n_step=config.n_step, gamma=config.gamma))
+    store = prioritized.gather_async(max_staleness=config.max_staleness).for_each(StoreToBuffer(buffer))
     learner = create_learner(workers, policy=policy, loss=config.loss())
     learn = LearnOnBatch(max_grad_norm=config.max_grad_norm, weights_every=config.weights_every)
     learned = ParallelReplay(buffer).gather_async(in_flight=2).hand_off(learner, learn, mailbox=config.mailbox)

@@ -1,9 +1,9 @@
-"""DQN: deep Q-learning (Mnih et al. 2015) with the improvements that Rainbow put together (arXiv 1710.02298).
+"""DQN: deep Q-learning (Mnih et al. 2015) with the extensions of Rainbow (arXiv 1710.02298).
 
-Implements, each an option: double Q-learning (arXiv 1509.06461), duelling networks (1511.06581), n-step targets, prioritised
-replay (1511.05952), distributional values (categorical 1707.06887, quantile 1710.10044), noisy networks (1706.10295). The
-target network is renewed as a whole every so many updates. Training keeps pace with sampling: ``samples_per_insert`` rows are
-learned from per row that is stored.
+Implements, each an option: double Q-learning (arXiv 1509.06461), dueling networks (1511.06581), n-step returns, prioritized
+replay (1511.05952), distributional Q-learning (C51 1707.06887, QR-DQN 1710.10044), noisy networks (1706.10295). The target
+network is a copy of the weights, updated every ``target_every`` updates. The replay ratio is fixed: ``samples_per_insert`` rows
+are sampled per row inserted.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from tflow.rl.rollout.worker_spec import AnyWorkers, ParallelRollouts
 from tflow.rl.schedules import Linear, Schedule
 from tflow.types import Async
 
-MOST = 1_000
-"""Turns of training per turn of storing: it has the right of way, until ``samples_per_insert`` makes it wait."""
+TRAINING_WEIGHT = 1_000
+"""Turns of training per turn of storing: training goes first, until ``samples_per_insert`` makes it wait."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,98 +36,109 @@ class DQN(SinglePolicy):
     """Deep Q-learning.
 
     Args:
-        env: A gymnasium id, a function that makes an env, or an ``EnvSpec``.
-        num_workers: Rollout workers, each a process of its own on Ray.
-        num_envs: Envs per worker; all are stepped, and acted on, together.
-        fragment: Steps of every env per rollout; the last ``n_step - 1`` of them look less far ahead.
-        device: Where learners compute: a torch device, or ``"auto"`` for a GPU if there is one.
-        model: The network: ``"auto"`` looks at the observations, ``MLP((64, 64))`` and others describe it, a function makes
-            your own.
-        lr: The learning rate, or its schedule over env steps.
-        gamma: How much the future counts: the discount per step.
-        max_grad_norm: Longer gradients are cut to this length; None leaves them.
-        epsilon: How often a random action is tried; 0 for noisy networks.
-        batch: Rows per update.
-        num_replay: Replay actors, which hold ``capacity`` rows together.
-        capacity: Rows that replay holds.
-        min_size: Rows that are stored before training begins.
-        samples_per_insert: Rows that are learned from, per row that is stored.
-        target_every: Updates after which the target network is renewed.
-        double: The policy chooses the next action, the target network values it.
-        duelling: The value of a state and the advantages of its actions have outputs of their own.
-        n_step: Rewards that are summed before the value of what follows is trusted.
-        prioritized: Replay what the policy is most wrong about; False: all rows alike.
-        alpha: How much priorities count: 0 not at all.
-        beta: How much the unequal chances of rows are corrected for: 1 in full.
-        kind: A number per action, or its distribution: over ``atoms`` values from ``v_min`` to ``v_max``, or by ``atoms``
-            quantiles.
-        atoms: Of distributions.
-        v_min: The least value of a categorical distribution.
-        v_max: The largest value of a categorical distribution.
-        noisy: Explore by noise in the network.
+        env: The environment: a gymnasium id, a function that makes an env, or an ``EnvSpec``.
+        num_workers: Rollout workers, each a process of its own on Ray. More: faster sampling.
+        num_envs: Envs per worker, stepped together as a vector env; usually 1 to 64. More: larger batches and faster sampling.
+        fragment: Env steps per env and rollout, at least ``n_step``; usually 1 to 64. The last ``n_step - 1`` of each have
+            shorter n-step returns.
+        device: Torch device of the learner; ``"auto"`` picks a GPU if there is one.
+        model: The network: ``"auto"`` chooses by the observation space, ``MLP((64, 64))`` and the like describe one, a function
+            builds your own.
+        lr: Learning rate, or a schedule over env steps; usually 1e-5 to 1e-3. Larger: faster, but less stable.
+        gamma: Discount factor; usually 0.95 to 0.999. Larger: a longer horizon, more variance.
+        max_grad_norm: Clip gradients to this global norm; usually 1 to 40. Smaller: more stable, but slower. None: no clipping.
+        epsilon: Epsilon-greedy: the probability of a random action, or a schedule; usually annealed from 1 to 0.01..0.1. Use 0
+            with ``noisy``.
+        batch: Rows per update; usually 32 to 512. Larger: less noisy gradients, more compute.
+        num_replay: Replay actors, among which ``capacity`` is divided. More: higher throughput on Ray.
+        capacity: Rows in the replay buffer; usually 1e4 to 1e6. Larger: more diverse, but more off-policy.
+        min_size: Rows in the replay buffer before learning starts; usually 1e3 to 1e5. Larger: less overfitting to the first
+            episodes.
+        samples_per_insert: Replay ratio: rows sampled per row inserted; usually 1 to 32. Larger: fewer env steps, more compute,
+            more overfitting.
+        target_every: Updates between copies of the weights to the target network; usually 50 to 10,000. Larger: more stable,
+            but slower.
+        double: Double Q-learning: the policy chooses the next action, the target network evaluates it. Less overestimation.
+        dueling: Dueling network: separate streams for the state value and the advantages of actions.
+        n_step: Rewards summed before bootstrapping; usually 1 to 5. Larger: less bias from bootstrapping, more variance, more
+            off-policy.
+        prioritized: Prioritized experience replay: sample rows by their TD error. False: uniformly.
+        alpha: Priority exponent: 0 is uniform sampling, 1 in proportion to the priorities; usually 0.5 to 0.7.
+        beta: Exponent of the importance-sampling weights, or a schedule: 0 is no correction, 1 a full one; usually 0.4,
+            annealed to 1.
+        kind: Output per action: a Q-value (``"scalar"``), or a distribution, as in C51 (``"categorical"``) or QR-DQN
+            (``"quantile"``).
+        atoms: Atoms of the distribution: its support (categorical) or its quantiles; usually 51 to 200. More: finer, but
+            slower.
+        v_min: Smallest return in the support of a categorical distribution; smaller ones are clipped to it.
+        v_max: Largest return in the support of a categorical distribution; larger ones are clipped to it.
+        noisy: Noisy networks: explore by learned noise on the weights behind the encoder. Set ``epsilon=0`` with it.
     """
 
-    with_memory: ClassVar[bool] = False
+    supports_recurrent: ClassVar[bool] = False
     num_workers: int = 1
-    """Rollout workers, each a process of its own on Ray."""
+    """Rollout workers, each a process of its own on Ray. More: faster sampling."""
     fragment: int = 16
-    """Steps of every env per rollout; the last ``n_step - 1`` of them look less far ahead."""
+    """Env steps per env and rollout, at least ``n_step``; usually 1 to 64. The last ``n_step - 1`` of each have shorter n-step
+    returns."""
     lr: float | Schedule = 1e-3
-    """The learning rate, or its schedule over env steps."""
+    """Learning rate, or a schedule over env steps; usually 1e-5 to 1e-3. Larger: faster, but less stable."""
     max_grad_norm: float | None = 10.0
-    """Longer gradients are cut to this length; None leaves them."""
+    """Clip gradients to this global norm; usually 1 to 40. Smaller: more stable, but slower. None: no clipping."""
     epsilon: float | Schedule = Linear(1.0, 0.02, steps=8_000)
-    """How often a random action is tried; 0 for noisy networks."""
+    """Epsilon-greedy: the probability of a random action, or a schedule; usually annealed from 1 to 0.01..0.1. Use 0 with
+    ``noisy``."""
     batch: int = 64
-    """Rows per update."""
+    """Rows per update; usually 32 to 512. Larger: less noisy gradients, more compute."""
     num_replay: int = 1
-    """Replay actors, which hold ``capacity`` rows together."""
+    """Replay actors, among which ``capacity`` is divided. More: higher throughput on Ray."""
     capacity: int = 50_000
-    """Rows that replay holds."""
+    """Rows in the replay buffer; usually 1e4 to 1e6. Larger: more diverse, but more off-policy."""
     min_size: int = 1_000
-    """Rows that are stored before training begins."""
+    """Rows in the replay buffer before learning starts; usually 1e3 to 1e5. Larger: less overfitting to the first episodes."""
     samples_per_insert: float = 16.0
-    """Rows that are learned from, per row that is stored."""
+    """Replay ratio: rows sampled per row inserted; usually 1 to 32. Larger: fewer env steps, more compute, more overfitting."""
     target_every: int = 50
-    """Updates after which the target network is renewed."""
+    """Updates between copies of the weights to the target network; usually 50 to 10,000. Larger: more stable, but slower."""
     double: bool = True
-    """The policy chooses the next action, the target network values it."""
-    duelling: bool = False
-    """The value of a state and the advantages of its actions have outputs of their own."""
+    """Double Q-learning: the policy chooses the next action, the target network evaluates it. Less overestimation."""
+    dueling: bool = False
+    """Dueling network: separate streams for the state value and the advantages of actions."""
     n_step: int = 3
-    """Rewards that are summed before the value of what follows is trusted."""
+    """Rewards summed before bootstrapping; usually 1 to 5. Larger: less bias from bootstrapping, more variance, more
+    off-policy."""
     prioritized: bool = True
-    """Replay what the policy is most wrong about; False: all rows alike."""
+    """Prioritized experience replay: sample rows by their TD error. False: uniformly."""
     alpha: float = 0.6
-    """How much priorities count: 0 not at all."""
+    """Priority exponent: 0 is uniform sampling, 1 in proportion to the priorities; usually 0.5 to 0.7."""
     beta: float | Schedule = 0.4
-    """How much the unequal chances of rows are corrected for: 1 in full."""
+    """Exponent of the importance-sampling weights, or a schedule: 0 is no correction, 1 a full one; usually 0.4, annealed
+    to 1."""
     kind: Literal["scalar", "categorical", "quantile"] = "scalar"
-    """A number per action, or its distribution: over ``atoms`` values from ``v_min`` to ``v_max``, or by ``atoms`` quantiles."""
+    """Output per action: a Q-value (``"scalar"``), or a distribution, as in C51 (``"categorical"``) or QR-DQN
+    (``"quantile"``)."""
     atoms: int = 51
-    """Of distributions."""
+    """Atoms of the distribution: its support (categorical) or its quantiles; usually 51 to 200. More: finer, but slower."""
     v_min: float = -10.0
-    """The least value of a categorical distribution."""
+    """Smallest return in the support of a categorical distribution; smaller ones are clipped to it."""
     v_max: float = 10.0
-    """The largest value of a categorical distribution."""
+    """Largest return in the support of a categorical distribution; larger ones are clipped to it."""
     noisy: bool = False
-    """Explore by noise in the network."""
+    """Noisy networks: explore by learned noise on the weights behind the encoder. Set ``epsilon=0`` with it."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check.whole(type(self).__name__, "n_step", self.n_step, least=1, most=self.fragment, hint="Make fragment= longer.")
 
     def loss(self) -> Loss[Replayed, Async]:
-        spec = QSpec(
-            duelling=self.duelling, kind=self.kind, atoms=self.atoms, v_min=self.v_min, v_max=self.v_max, noisy=self.noisy
-        )
+        spec = QSpec(dueling=self.dueling, kind=self.kind, atoms=self.atoms, v_min=self.v_min, v_max=self.v_max, noisy=self.noisy)
         return DQNLoss(double=self.double, target_every=self.target_every, spec=spec)
 
     def exploration(self) -> Exploration:
         return EpsilonGreedy(self.epsilon)
 
     def replay(self) -> ReplayActors:
-        """Where rows are kept."""
+        """The replay actors."""
         return create_replay_actors(
             num_actors=self.num_replay,
             capacity=self.capacity,
@@ -147,9 +158,9 @@ class DQN(SinglePolicy):
 
 
 def dqn_plan(stream: Iter[Rollout], workers: AnyWorkers, config: DQN = DQN()) -> Iter[TrainStats]:
-    """Stores all that comes, and learns from what was stored."""
+    """Stores rollouts, and trains on replayed batches."""
     buffer = config.replay()
     store = stream.for_each(StoreToBuffer(buffer))
     train = TrainOneStep(workers, loss=config.loss(), max_grad_norm=config.max_grad_norm)
     trained = ParallelReplay(buffer).gather_sync().for_each(train).for_each(SendPriorities())
-    return Union(store.drain(), trained, weights=(1, MOST))
+    return Union(store.drain(), trained, weights=(1, TRAINING_WEIGHT))

@@ -1,4 +1,4 @@
-"""Evaluation beside training, added to a plan that is there already."""
+"""Adds evaluation to an existing plan."""
 
 from __future__ import annotations
 
@@ -10,25 +10,30 @@ from tflow.rl.rollout.evaluation import create_evaluation_workers
 
 
 def reporting(plan: Described) -> ReportMetrics:
-    """A plan that reports, and so knows its workers."""
+    """The plan as one that ends in ``ReportMetrics`` and so knows its workers."""
     if not isinstance(plan, ReportMetrics):
-        raise PlanError("train: the plan does not end in ReportMetrics(stream, workers), so there is nothing to look at.")
+        raise PlanError("train: the plan does not end in ReportMetrics(stream, workers), so there are no metrics.")
     return plan
 
 
-def evaluated(plan: Plan[Metrics], *, every: int, episodes: int = 10) -> ReportMetrics:
-    """The same plan, and beside it workers of their own that play whole episodes without exploring, once per ``every`` env
-    steps, with the weights of the moment. Training goes on meanwhile.
+def with_evaluation(plan: Plan[Metrics], *, every: int, episodes: int = 10) -> ReportMetrics:
+    """The same plan with evaluation alongside training: workers of their own play whole episodes without exploration, with the
+    current weights.
+
+    Args:
+        plan: A plan that ends in ``ReportMetrics``.
+        every: Env steps between evaluations.
+        episodes: Episodes per evaluation.
 
     Law: what the plan trains on stays the same.
     """
-    check.instance("evaluated", "plan", plan, Plan, "a plan, such as ReportMetrics(...) or PPO().plan()")
+    check.instance("with_evaluation", "plan", plan, Plan, "a plan, such as ReportMetrics(...) or PPO().plan()")
     reports = reporting(plan)
     if reports.evaluators:
-        raise PlanError("evaluated: this plan evaluates already.")
+        raise PlanError("with_evaluation: this plan evaluates already.")
     if any(loss.adapts for loss in reports.workers.spec.losses.values()):
         raise PlanError(
-            "evaluated: a policy that adapts to tasks is evaluated all along: its metrics have the return before and after. "
+            "with_evaluation: MAML needs no evaluation: its metrics have the return before and after adaptation. "
             "Leave out eval_every."
         )
     return reports.beside(create_evaluation_workers(reports.workers, episodes=episodes, every=every))

@@ -1,4 +1,4 @@
-"""The fields of configurations with what they mean: the strings that stand below them, which editors show too."""
+"""The fields of configurations with their documentation: the strings below them, which editors show too."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ class Field(NamedTuple):
     meaning: str
 
     @property
-    def plain(self) -> str:
-        """What it means, without marks for code."""
+    def plain_text(self) -> str:
+        """The documentation without code markup."""
         return self.meaning.replace("``", "")
 
 
 def fields_of(kind: type) -> list[Field]:
-    """The fields of a configuration, those of its bases first. What a class says of a field replaces what its bases say."""
+    """The fields of a configuration, those of its bases first. Documentation in a class replaces that of its bases."""
     meanings: dict[str, str] = {}
     for base in reversed(kind.__mro__):
         if dataclasses.is_dataclass(base):

@@ -1,8 +1,8 @@
 """IMPALA: importance-weighted actor-learner architecture (Espeholt et al. 2018, arXiv 1802.01561).
 
-Implements: V-trace; a learner in an actor of its own that trains beside sampling, fed through a bounded mailbox by reference:
-rollouts go from worker to learner; earlier rollouts mixed in; entropy bonus; how stale rollouts are is measured, and bounded if
-``max_staleness`` says so.
+Implements: V-trace; a learner in an actor of its own that trains while workers sample, fed through a bounded mailbox by
+reference: rollouts go from worker to learner; replay of recent rollouts; entropy bonus; staleness is measured, and bounded by
+``max_staleness``.
 """
 
 from __future__ import annotations
@@ -27,51 +27,56 @@ class IMPALA(SinglePolicy):
     """Importance-weighted actor-learner architecture.
 
     Args:
-        env: A gymnasium id, a function that makes an env, or an ``EnvSpec``.
-        num_workers: Rollout workers, each a process of its own on Ray.
-        num_envs: Envs per worker; all are stepped, and acted on, together.
-        fragment: Steps of every env per rollout; each rollout is one update.
-        device: Where learners compute: a torch device, or ``"auto"`` for a GPU if there is one.
-        model: The network: ``"auto"`` looks at the observations, ``MLP((64, 64))`` and others describe it, a function makes
-            your own.
-        lr: The learning rate, or its schedule over env steps.
-        gamma: How much the future counts: the discount per step.
-        max_grad_norm: Longer gradients are cut to this length; None leaves them.
-        lam: How far V-trace looks ahead: 1 to the end of the fragment.
-        clip_rho: Where ratios of probabilities are cut in the targets of the values.
-        clip_pg_rho: Where ratios of probabilities are cut in the policy gradient.
-        value_coef: What the error of the values counts in the loss.
-        entropy_coef: What the entropy of the policy counts: more of it explores longer.
-        replay_proportion: Earlier rollouts that are learned from again, per new one.
-        replay_slots: How many of the latest rollouts are kept for that.
-        mailbox: Rollouts that may be at the learner at a time.
-        max_staleness: Rollouts that are older than so many updates are dropped, and counted; None keeps all.
+        env: The environment: a gymnasium id, a function that makes an env, or an ``EnvSpec``.
+        num_workers: Rollout workers, each a process of its own on Ray. More: faster sampling.
+        num_envs: Envs per worker, stepped together as a vector env; usually 1 to 64. More: larger batches and faster sampling.
+        fragment: Env steps per env and rollout, which is one update; usually 20 to 100. Longer: less bias from bootstrapping,
+            fewer updates.
+        device: Torch device of the learner; ``"auto"`` picks a GPU if there is one.
+        model: The network: ``"auto"`` chooses by the observation space, ``MLP((64, 64))`` and the like describe one, a function
+            builds your own.
+        lr: Learning rate, or a schedule over env steps; usually 1e-4 to 2e-3. Larger: faster, but less stable.
+        gamma: Discount factor; usually 0.95 to 0.999. Larger: a longer horizon, more variance.
+        max_grad_norm: Clip gradients to this global norm; usually 0.5 to 40. Smaller: more stable, but slower. None: no
+            clipping.
+        lam: Lambda of V-trace: 0 is one-step TD, 1 as in the paper; usually 0.9 to 1. Larger: less bias, more variance.
+        clip_rho: Clip of the importance weights in the value targets (rho-bar); usually 1. Larger: less bias, more variance.
+        clip_pg_rho: Clip of the importance weights in the policy gradient; usually 1. Larger: less bias, more variance.
+        value_coef: Weight of the value loss; usually 0.25 to 1. Larger: a shared network learns more for the critic, less for
+            the actor.
+        entropy_coef: Weight of the entropy bonus; usually 0 to 0.01. Larger: more exploration, slower convergence.
+        replay_proportion: Replayed rollouts per new one; 0 is no replay, usually at most 2. Larger: better use of samples, but
+            more off-policy.
+        replay_slots: Latest rollouts kept for replay; usually 16 to 256. More: more diverse, but more off-policy.
+        mailbox: Rollouts queued at the learner, at most; usually 1 to 16. More: the learner waits less, rollouts are staler.
+        max_staleness: Drop, and count, rollouts whose policy is more than this many updates old. None: keep all.
     """
 
     num_envs: int = 16
-    """Envs per worker; all are stepped, and acted on, together."""
+    """Envs per worker, stepped together as a vector env; usually 1 to 64. More: larger batches and faster sampling."""
     fragment: int = 20
-    """Steps of every env per rollout; each rollout is one update."""
+    """Env steps per env and rollout, which is one update; usually 20 to 100. Longer: less bias from bootstrapping, fewer
+    updates."""
     lr: float | Schedule = 2e-3
-    """The learning rate, or its schedule over env steps."""
+    """Learning rate, or a schedule over env steps; usually 1e-4 to 2e-3. Larger: faster, but less stable."""
     lam: float = 1.0
-    """How far V-trace looks ahead: 1 to the end of the fragment."""
+    """Lambda of V-trace: 0 is one-step TD, 1 as in the paper; usually 0.9 to 1. Larger: less bias, more variance."""
     clip_rho: float = 1.0
-    """Where ratios of probabilities are cut in the targets of the values."""
+    """Clip of the importance weights in the value targets (rho-bar); usually 1. Larger: less bias, more variance."""
     clip_pg_rho: float = 1.0
-    """Where ratios of probabilities are cut in the policy gradient."""
+    """Clip of the importance weights in the policy gradient; usually 1. Larger: less bias, more variance."""
     value_coef: float = 0.5
-    """What the error of the values counts in the loss."""
+    """Weight of the value loss; usually 0.25 to 1. Larger: a shared network learns more for the critic, less for the actor."""
     entropy_coef: float | Schedule = 0.01
-    """What the entropy of the policy counts: more of it explores longer."""
+    """Weight of the entropy bonus; usually 0 to 0.01. Larger: more exploration, slower convergence."""
     replay_proportion: float = 0.0
-    """Earlier rollouts that are learned from again, per new one."""
+    """Replayed rollouts per new one; 0 is no replay, usually at most 2. Larger: better use of samples, but more off-policy."""
     replay_slots: int = 16
-    """How many of the latest rollouts are kept for that."""
+    """Latest rollouts kept for replay; usually 16 to 256. More: more diverse, but more off-policy."""
     mailbox: int = 2
-    """Rollouts that may be at the learner at a time."""
+    """Rollouts queued at the learner, at most; usually 1 to 16. More: the learner waits less, rollouts are staler."""
     max_staleness: int | None = None
-    """Rollouts that are older than so many updates are dropped, and counted; None keeps all."""
+    """Drop, and count, rollouts whose policy is more than this many updates old. None: keep all."""
 
     def loss(self) -> Loss[Rollout, Async]:
         return IMPALALoss(
@@ -92,7 +97,7 @@ class IMPALA(SinglePolicy):
 def impala_plan(
     stream: Iter[Rollout], workers: AnyWorkers, config: IMPALA = IMPALA(), *, policy: str = "default"
 ) -> Iter[TrainStats]:
-    """Rollouts, new and earlier, go to a learner that trains beside sampling."""
+    """New and replayed rollouts go to a learner that trains while workers sample."""
     mixed = MixInReplay(stream, slots=config.replay_slots, proportion=config.replay_proportion)
     learner = create_learner(workers, policy=policy, loss=config.loss())
     learned = mixed.hand_off(learner, LearnOnBatch(max_grad_norm=config.max_grad_norm), mailbox=config.mailbox)

@@ -1,8 +1,8 @@
 """MAML: model-agnostic meta-learning for reinforcement learning (Finn et al. 2017, arXiv 1703.03400).
 
-Implements: per task, plain policy-gradient steps on what was played, with a linear baseline fitted to the task; the outer
-gradient through these steps, or without their derivatives (``first_order``); the outer objective is clipped as in PPO, and gone
-over several times per round, where the paper uses TRPO. The env must have tasks: ``sample_task(rng)``, and ``reset`` that takes
+Implements: per task, policy gradient steps (the inner loop) with a linear baseline fitted to the task; the meta-gradient through
+these steps, or its first-order approximation (``first_order``); as outer objective PPO's clipped surrogate with several epochs
+per round, where the paper uses TRPO. The env must have tasks: ``sample_task(rng)``, and ``reset`` that takes
 ``options={"task": ...}``.
 """
 
@@ -31,54 +31,61 @@ class MAML(SinglePolicy):
     """Model-agnostic meta-learning.
 
     Args:
-        env: An env with tasks: a gymnasium id, a function that makes it, or an ``EnvSpec``.
-        num_workers: Rollout workers, each a process of its own on Ray.
-        num_envs: Envs per worker: episodes of a task that are played at a time.
-        fragment: Steps of every env per rollout: as long as an episode, or longer.
-        device: Where learners compute: a torch device, or ``"auto"`` for a GPU if there is one.
-        model: The network: ``"auto"`` looks at the observations, ``MLP((64, 64))`` and others describe it, a function makes
-            your own.
-        lr: The learning rate of the outer loop, or its schedule over env steps.
-        gamma: How much the future counts: the discount per step.
-        max_grad_norm: Longer gradients are cut to this length; None leaves them.
-        tasks: Tasks per worker and update.
-        inner_lr: The learning rate of the inner loop.
-        inner_steps: Gradient steps per task.
-        first_order: Leave out the derivatives of the inner steps: cheaper, and less exact.
-        epochs: Updates per round of tasks.
-        clip: How far the probability of an action may move per round, as a share.
-        entropy_coef: What the entropy of the adapted policy counts.
-        lam: Of generalised advantages: 0 trusts the baseline, 1 the returns.
-        log_std: Where the spread of continuous actions begins, as a logarithm.
+        env: An env with tasks (``sample_task``): a gymnasium id, a function that makes an env, or an ``EnvSpec``.
+        num_workers: Rollout workers, each a process of its own on Ray. More: faster sampling.
+        num_envs: Envs per worker: episodes of one task sampled in parallel; usually 20 to 40. More: less noisy adaptation.
+        fragment: Env steps per env and rollout; at least the length of an episode.
+        device: Torch device of the learner; ``"auto"`` picks a GPU if there is one.
+        model: The network: ``"auto"`` chooses by the observation space, ``MLP((64, 64))`` and the like describe one, a function
+            builds your own.
+        lr: Learning rate of the outer loop, or a schedule over env steps; usually 1e-4 to 3e-3. Larger: faster, but less
+            stable.
+        gamma: Discount factor; usually 0.95 to 0.999. Larger: a longer horizon, more variance.
+        max_grad_norm: Clip gradients to this global norm; usually 0.5 to 40. Smaller: more stable, but slower. None: no
+            clipping.
+        tasks: Tasks per worker and meta-update: the meta-batch size; usually 10 to 40. More: less noisy meta-gradients.
+        inner_lr: Learning rate of the inner loop; usually 0.01 to 0.5. Larger: faster adaptation, but less stable.
+        inner_steps: Gradient steps of adaptation per task, each followed by another rollout; usually 1 to 5.
+        first_order: First-order MAML: leave out the second derivatives. Cheaper, but the meta-gradient is biased.
+        epochs: Meta-updates per batch of tasks; usually 1 to 10. More: better use of samples, but further from the policy that
+            sampled them.
+        clip: Clip range of the probability ratio in the outer objective, as in PPO; usually 0.1 to 0.3. Larger: larger updates.
+        entropy_coef: Weight of the entropy bonus of the adapted policy; usually 0 to 0.01. Larger: more exploration, slower
+            convergence.
+        lam: GAE lambda. 0 is one-step TD, 1 Monte Carlo, with a linear baseline fitted per task; usually 0.95 to 1. Larger:
+            less bias, more variance.
+        log_std: Initial log standard deviation of continuous actions; usually -2 to 0. Larger: more exploration at first.
     """
 
-    with_memory: ClassVar[bool] = False
+    supports_recurrent: ClassVar[bool] = False
     env: EnvLike = "tflow/Navigation-v0"
-    """An env with tasks: a gymnasium id, a function that makes it, or an ``EnvSpec``."""
+    """An env with tasks (``sample_task``): a gymnasium id, a function that makes an env, or an ``EnvSpec``."""
     num_envs: int = 20
-    """Envs per worker: episodes of a task that are played at a time."""
+    """Envs per worker: episodes of one task sampled in parallel; usually 20 to 40. More: less noisy adaptation."""
     fragment: int = 100
-    """Steps of every env per rollout: as long as an episode, or longer."""
+    """Env steps per env and rollout; at least the length of an episode."""
     tasks: int = 10
-    """Tasks per worker and update."""
+    """Tasks per worker and meta-update: the meta-batch size; usually 10 to 40. More: less noisy meta-gradients."""
     lr: float | Schedule = 3e-3
-    """The learning rate of the outer loop, or its schedule over env steps."""
+    """Learning rate of the outer loop, or a schedule over env steps; usually 1e-4 to 3e-3. Larger: faster, but less stable."""
     inner_lr: float = 0.1
-    """The learning rate of the inner loop."""
+    """Learning rate of the inner loop; usually 0.01 to 0.5. Larger: faster adaptation, but less stable."""
     inner_steps: int = 1
-    """Gradient steps per task."""
+    """Gradient steps of adaptation per task, each followed by another rollout; usually 1 to 5."""
     first_order: bool = False
-    """Leave out the derivatives of the inner steps: cheaper, and less exact."""
+    """First-order MAML: leave out the second derivatives. Cheaper, but the meta-gradient is biased."""
     epochs: int = 5
-    """Updates per round of tasks."""
+    """Meta-updates per batch of tasks; usually 1 to 10. More: better use of samples, but further from the policy that sampled
+    them."""
     clip: float = 0.2
-    """How far the probability of an action may move per round, as a share."""
+    """Clip range of the probability ratio in the outer objective, as in PPO; usually 0.1 to 0.3. Larger: larger updates."""
     entropy_coef: float = 0.0
-    """What the entropy of the adapted policy counts."""
+    """Weight of the entropy bonus of the adapted policy; usually 0 to 0.01. Larger: more exploration, slower convergence."""
     lam: float = 1.0
-    """Of generalised advantages: 0 trusts the baseline, 1 the returns."""
+    """GAE lambda. 0 is one-step TD, 1 Monte Carlo, with a linear baseline fitted per task; usually 0.95 to 1. Larger: less
+    bias, more variance."""
     log_std: float = -1.0
-    """Where the spread of continuous actions begins, as a logarithm."""
+    """Initial log standard deviation of continuous actions; usually -2 to 0. Larger: more exploration at first."""
 
     def loss(self) -> Loss[Adapted, Sync]:
         return MAMLLoss(
@@ -100,5 +107,5 @@ class MAML(SinglePolicy):
 
 
 def maml_plan(stream: Iter[Adapted, Sync], workers: AnyWorkers, config: MAML = MAML()) -> Iter[TrainStats]:
-    """Several updates on the tasks of each batch: towards weights from which one step goes far."""
+    """Several meta-updates on each batch of tasks."""
     return stream.for_each(TrainOneStep(workers, loss=config.loss(), epochs=config.epochs, max_grad_norm=config.max_grad_norm))

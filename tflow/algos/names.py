@@ -1,4 +1,4 @@
-"""The algorithms by the names that the command line has for them."""
+"""The algorithms by their names on the command line."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """PPO: proximal policy optimisation (Schulman et al. 2017, arXiv 1707.06347).
 
-Implements: the clipped objective; several epochs of minibatches per round; generalised advantages (arXiv 1506.02438),
-standardised per minibatch; value clipping; entropy bonus; a penalty on the KL divergence with a fixed coefficient or a schedule
-(the paper adapts it), and an end to the epochs when the policy has moved too far. Learning rate and clip may be schedules.
+Implements: the clipped surrogate objective; several epochs of minibatches per round; GAE (arXiv 1506.02438), standardised per
+minibatch; value clipping; entropy bonus; a KL penalty with a fixed coefficient or a schedule (the paper adapts it), and early
+stopping by KL divergence. Learning rate and clip range may be schedules.
 """
 
 from __future__ import annotations
@@ -29,58 +29,69 @@ class PPO(SinglePolicy):
     """Proximal policy optimisation.
 
     Args:
-        env: A gymnasium id, a function that makes an env, or an ``EnvSpec``.
-        num_workers: Rollout workers, each a process of its own on Ray.
-        num_envs: Envs per worker; all are stepped, and acted on, together.
-        fragment: Steps of every env per rollout.
-        device: Where learners compute: a torch device, or ``"auto"`` for a GPU if there is one.
-        model: The network: ``"auto"`` looks at the observations, ``MLP((64, 64))`` and others describe it, a function makes
-            your own.
-        lr: The learning rate, or its schedule over env steps.
-        gamma: How much the future counts: the discount per step.
-        max_grad_norm: Longer gradients are cut to this length; None leaves them.
-        epochs: How often a batch is gone through.
-        minibatch: Rows per update.
-        lam: Of generalised advantages: 0 trusts the values, 1 the returns.
-        clip: How far the probability of an action may move per batch, as a share.
-        value_clip: How far a value may move per batch; None lets it.
-        value_coef: What the error of the values counts in the loss.
-        entropy_coef: What the entropy of the policy counts: more of it explores longer.
-        scale_values: That error counts in units of the variance of the returns, where it is more than 1: large rewards need no
+        env: The environment: a gymnasium id, a function that makes an env, or an ``EnvSpec``.
+        num_workers: Rollout workers, each a process of its own on Ray. More: faster sampling.
+        num_envs: Envs per worker, stepped together as a vector env; usually 1 to 64. More: larger batches and faster sampling.
+        fragment: Env steps per env and rollout; usually 32 to 2048. Longer: less bias from bootstrapping, fewer updates.
+        device: Torch device of the learner; ``"auto"`` picks a GPU if there is one.
+        model: The network: ``"auto"`` chooses by the observation space, ``MLP((64, 64))`` and the like describe one, a function
+            builds your own.
+        lr: Learning rate, or a schedule over env steps; usually 1e-4 to 3e-3. Larger: faster, but less stable.
+        gamma: Discount factor; usually 0.95 to 0.999. Larger: a longer horizon, more variance.
+        max_grad_norm: Clip gradients to this global norm; usually 0.5 to 40. Smaller: more stable, but slower. None: no
+            clipping.
+        epochs: Passes over each batch; usually 3 to 10. More: better use of samples, but the policy moves further from the one
+            that sampled them.
+        minibatch: Rows per gradient step; usually 64 to 4096. Larger: fewer and less noisy updates.
+        lam: GAE lambda. 0 is one-step TD, 1 Monte Carlo; usually 0.9 to 0.99. Larger: less bias, more variance.
+        clip: Clip range of the probability ratio (epsilon in the paper), or a schedule; usually 0.1 to 0.3. Larger: larger
+            policy updates.
+        value_clip: Clip range of the values, around those predicted at sampling time; usually 0.1 to 10, by the scale of
+            returns. None: no clipping.
+        value_coef: Weight of the value loss; usually 0.25 to 1. Larger: a shared network learns more for the critic, less for
+            the actor.
+        entropy_coef: Weight of the entropy bonus; usually 0 to 0.01. Larger: more exploration, slower convergence.
+        scale_values: Normalise the value loss by the variance of the returns where that is above 1. Large rewards then need no
             scaling.
-        normalize: Standardise the advantages of each minibatch.
-        kl_coef: How much diverging from the policy that acted is penalised.
-        max_kl: A minibatch on which the policy has diverged further ends the training on its batch; None goes on.
+        normalize: Standardise advantages per minibatch, to mean 0 and standard deviation 1.
+        kl_coef: Coefficient of a penalty on the KL divergence from the policy that sampled; 0 is off, usually at most 1.
+            Larger: smaller policy updates.
+        max_kl: Early stopping: a minibatch with a larger KL divergence ends the epochs on its batch; usually 0.01 to 0.05.
+            None: off.
     """
 
     num_envs: int = 32
-    """Envs per worker; all are stepped, and acted on, together."""
+    """Envs per worker, stepped together as a vector env; usually 1 to 64. More: larger batches and faster sampling."""
     fragment: int = 64
-    """Steps of every env per rollout."""
+    """Env steps per env and rollout; usually 32 to 2048. Longer: less bias from bootstrapping, fewer updates."""
     lr: float | Schedule = 3e-3
-    """The learning rate, or its schedule over env steps."""
+    """Learning rate, or a schedule over env steps; usually 1e-4 to 3e-3. Larger: faster, but less stable."""
     epochs: int = 4
-    """How often a batch is gone through."""
+    """Passes over each batch; usually 3 to 10. More: better use of samples, but the policy moves further from the one that
+    sampled them."""
     minibatch: int = 512
-    """Rows per update."""
+    """Rows per gradient step; usually 64 to 4096. Larger: fewer and less noisy updates."""
     lam: float = 0.95
-    """Of generalised advantages: 0 trusts the values, 1 the returns."""
+    """GAE lambda. 0 is one-step TD, 1 Monte Carlo; usually 0.9 to 0.99. Larger: less bias, more variance."""
     clip: float | Schedule = 0.2
-    """How far the probability of an action may move per batch, as a share."""
+    """Clip range of the probability ratio (epsilon in the paper), or a schedule; usually 0.1 to 0.3. Larger: larger policy
+    updates."""
     value_clip: float | None = None
-    """How far a value may move per batch; None lets it."""
+    """Clip range of the values, around those predicted at sampling time; usually 0.1 to 10, by the scale of returns. None: no
+    clipping."""
     value_coef: float = 0.5
-    """What the error of the values counts in the loss."""
+    """Weight of the value loss; usually 0.25 to 1. Larger: a shared network learns more for the critic, less for the actor."""
     entropy_coef: float | Schedule = 0.0
-    """What the entropy of the policy counts: more of it explores longer."""
+    """Weight of the entropy bonus; usually 0 to 0.01. Larger: more exploration, slower convergence."""
     scale_values: bool = True
-    """That error counts in units of the variance of the returns, where it is more than 1: large rewards need no scaling."""
+    """Normalise the value loss by the variance of the returns where that is above 1. Large rewards then need no scaling."""
     normalize: bool = True
-    """Standardise the advantages of each minibatch."""
+    """Standardise advantages per minibatch, to mean 0 and standard deviation 1."""
     kl_coef: float | Schedule = 0.0
-    """How much diverging from the policy that acted is penalised."""
+    """Coefficient of a penalty on the KL divergence from the policy that sampled; 0 is off, usually at most 1. Larger: smaller
+    policy updates."""
     max_kl: float | None = None
-    """A minibatch on which the policy has diverged further ends the training on its batch; None goes on."""
+    """Early stopping: a minibatch with a larger KL divergence ends the epochs on its batch; usually 0.01 to 0.05. None: off."""
 
     def loss(self) -> Loss[Batch[Sampled | Literal["advantages", "returns"]], Sync]:
         return PPOLoss(

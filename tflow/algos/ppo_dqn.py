@@ -1,4 +1,4 @@
-"""PPO and DQN in one env: some agents are trained by one, some by the other, from one stream of rollouts.
+"""PPO and DQN in one multi-agent env: each trains some of the agents, from one stream of rollouts.
 
 The composition of the paper (arXiv 2011.12719, section on multi-agent training): two algorithms with different losses, at
 different frequencies, one on-policy, one with replay, neither of them rewritten.
@@ -37,32 +37,32 @@ class PPODQN(Algorithm):
     """PPO and DQN, each for some of the agents of an env.
 
     Args:
-        env: A multi-agent env: a PettingZoo name, a function that makes it, or an ``EnvSpec``.
-        num_workers: Rollout workers, each a process of its own on Ray.
-        num_envs: Envs per worker; all are stepped, and acted on, together.
-        fragment: Steps of every env per rollout.
-        device: Where learners compute: a torch device, or ``"auto"`` for a GPU if there is one.
-        policy_of: Which of the two policies an agent has, by its name.
-        ppo: How the policy "PPO" is trained; the env and the workers are those of this configuration.
-        dqn: How the policy "DQN" is trained; as above.
-        ppo_batch: Rows of the policy "PPO" that are put together for one training step.
+        env: A multi-agent env: a PettingZoo id, a function that makes an env, or an ``EnvSpec``.
+        num_workers: Rollout workers, each a process of its own on Ray. More: faster sampling.
+        num_envs: Envs per worker, stepped together as a vector env; usually 1 to 64. More: larger batches and faster sampling.
+        fragment: Env steps per env and rollout. Longer: less bias from bootstrapping, fewer updates.
+        device: Torch device of the learner; ``"auto"`` picks a GPU if there is one.
+        policy_of: Maps the name of an agent to its policy: ``"PPO"`` or ``"DQN"``.
+        ppo: Hyperparameters of the policy "PPO"; its env and workers are those of this configuration.
+        dqn: Hyperparameters of the policy "DQN"; its env and workers are those of this configuration.
+        ppo_batch: Rows of the policy "PPO" per training batch; usually 1,000 to 10,000. Larger: less noisy, but rarer updates.
     """
 
     env: EnvLike = MultiCartPole
-    """A multi-agent env: a PettingZoo name, a function that makes it, or an ``EnvSpec``."""
+    """A multi-agent env: a PettingZoo id, a function that makes an env, or an ``EnvSpec``."""
     fragment: int = 32
-    """Steps of every env per rollout."""
+    """Env steps per env and rollout. Longer: less bias from bootstrapping, fewer updates."""
     policy_of: Callable[[str], Names] = every_other
-    """Which of the two policies an agent has, by its name."""
+    """Maps the name of an agent to its policy: ``"PPO"`` or ``"DQN"``."""
     ppo: PPO = field(default=PPO(lr=1e-3, epochs=10, minibatch=256))
-    """How the policy "PPO" is trained; the env and the workers are those of this configuration."""
+    """Hyperparameters of the policy "PPO"; its env and workers are those of this configuration."""
     dqn: DQN = field(default=DQN())
-    """How the policy "DQN" is trained; as above."""
+    """Hyperparameters of the policy "DQN"; its env and workers are those of this configuration."""
     ppo_batch: int = 2_048
-    """Rows of the policy "PPO" that are put together for one training step."""
+    """Rows of the policy "PPO" per training batch; usually 1,000 to 10,000. Larger: less noisy, but rarer updates."""
 
     def workers(self) -> MultiWorkers[Names]:
-        """The rollout workers that this configuration describes."""
+        """The rollout workers of this configuration."""
         algorithms: dict[Names, SinglePolicy] = {"PPO": self.ppo, "DQN": self.dqn}
         return create_multi_workers(
             algorithms,

@@ -1,4 +1,4 @@
-"""Running a plan until it is good enough: what ``PPO(...).run(stop=...)`` gives."""
+"""Training runs: what ``PPO(...).run(stop=...)`` returns."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from tflow.algos.evaluation import evaluated, reporting
+from tflow.algos.evaluation import reporting, with_evaluation
 from tflow.combinators import check
 from tflow.combinators.runnable import Plan
 from tflow.errors import PlanError, ShardFailed, TflowError
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Stop:
-    """When training is over: as soon as a report shows that one of these is reached. What is None never is."""
+    """When training stops: as soon as one of these is reached. None is no condition."""
 
     env_steps: int | None = None
     """Env steps of all workers."""
     mean_return: float | None = None
-    """The mean return of the latest ``episodes`` episodes; with several policies, that of each."""
+    """Mean return over the latest ``episodes`` episodes; with several policies, of each."""
     episodes: int = WINDOW
-    """How many episodes must have ended, and count, for ``mean_return``."""
+    """Window of that mean, at most 100; so many episodes must have ended."""
     updates: int | None = None
-    """Updates of the weights."""
+    """Gradient steps."""
     seconds: float | None = None
-    """Seconds since the first report, looked at about once a second."""
+    """Seconds since the first report; checked about once a second."""
 
     def __post_init__(self) -> None:
         for name in ("env_steps", "updates"):
@@ -52,11 +52,11 @@ class Stop:
             check.positive("Stop", "seconds", self.seconds)
 
     def __call__(self, metrics: Metrics) -> bool:
-        """True if it is over."""
+        """True if training stops."""
         return bool(self.reached(metrics))
 
     def reached(self, metrics: Metrics) -> str:
-        """What is reached, in words; empty if nothing is."""
+        """The condition that is reached, in words; empty if none is."""
         if self.mean_return is not None and self._good(metrics, self.mean_return):
             return f"a mean return of {self.mean_return:g} over {self.episodes} episodes"
         for wanted, counted, what in self.counts(metrics):
@@ -65,7 +65,7 @@ class Stop:
         return ""
 
     def counts(self, metrics: Metrics) -> list[tuple[float, float, str]]:
-        """What is counted: how many are wanted, how many there are, and of what."""
+        """The conditions that count something: target, current value and unit."""
         found = (
             (self.env_steps, metrics.env_steps, "env steps"),
             (self.updates, metrics.training.updates, "updates"),
@@ -79,26 +79,26 @@ class Stop:
 
 
 class Callback:
-    """Looks on while a plan is trained: derive from it, replace what you need, and pass it to ``run(callbacks=[...])``.
+    """Observes training: derive from it, override what you need, and pass it to ``run(callbacks=[...])``.
 
-    All are called in the driver. An error that a callback raises ends the run.
+    All methods are called in the driver. An error in a callback ends the run.
     """
 
     def started(self, run: TrainingRun) -> None:
-        """Before anything is sampled."""
+        """Called before anything is sampled."""
 
     def reported(self, run: TrainingRun, metrics: Metrics) -> None:
-        """With every report."""
+        """Called with every report."""
 
     def ended(self, run: TrainingRun, error: BaseException | None) -> None:
-        """Once, at the end, whatever it was: ``run.outcome`` says it in words. ``run.policy()`` still answers."""
+        """Called once at the end, also after an error. ``run.outcome`` has the reason; ``run.policy()`` still works."""
 
 
 class TrainingRun:
-    """A plan being trained. Iterate over it for ``Metrics``; ``policy()`` is what has been learned so far, also afterwards.
+    """A training run. Iterate over it for ``Metrics``; ``policy()`` is the current policy, also afterwards.
 
-    An evaluation that is under way or due when the goal is reached is waited for, and reported. It is a context manager: leaving
-    it, or the end, lets go of all workers. What was learned stays.
+    When a stop condition is reached, an evaluation that is running or due is awaited and reported. It is a context manager:
+    leaving it, or the end, closes all workers. The learned policy stays available.
     """
 
     def __init__(
@@ -118,15 +118,15 @@ class TrainingRun:
         self.workers: AnyWorkers = reporting(run.plan).workers
         """The rollout workers, as the plan describes them."""
         self.algorithm = algorithm
-        """The configuration that the plan was made from; None for a plan of one's own."""
+        """The configuration that the plan was made from; None for a plan of your own."""
         self.stop = stop
         self.seed = seed
         self.eval_every = eval_every
         self.eval_episodes = eval_episodes
         self.metrics: Metrics | None = None
-        """The latest."""
+        """The latest metrics."""
         self.outcome = ""
-        """Why it is over, in words; empty while it is not."""
+        """Why it ended, in words; empty while it runs."""
         self._callbacks = tuple(callbacks)
         self._begun: list[Callback] = []
 
@@ -140,7 +140,7 @@ class TrainingRun:
             self._start()
             found = next(self.run, None)
             reached = "the plan ended" if found is None else self._seen(found)
-        except BaseException as error:  # of callbacks and of a stop function of the user's, too
+        except BaseException as error:  # callbacks and stop functions are user code, too
             self._end(_failure(error), error)
             if isinstance(error, StopIteration):  # a loop over this run would take it for the end
                 raise RuntimeError("A callback or stop= raised StopIteration.") from error
@@ -152,7 +152,7 @@ class TrainingRun:
         return self.metrics
 
     def finish(self) -> Metrics:
-        """Train until it is over; the last metrics."""
+        """Train to the end and return the last metrics."""
         for _ in self:
             pass
         if self.metrics is None:
@@ -160,19 +160,19 @@ class TrainingRun:
         return self.metrics
 
     def policy(self, name: str | None = None) -> Policy:
-        """What has been learned so far, as a copy; ``name`` says which policy, if there are several. Of a learner elsewhere: the
+        """A copy of the current policy; ``name`` says which, if there are several. If the learner is in an actor: with the
         weights that it sent last."""
         return self.workers.policy(self.run, name)
 
     def policies(self) -> dict[str, Policy]:
-        """All that have been learned so far, by name; a single one is called ``default``."""
+        """Copies of all current policies by name; a single one is called ``default``."""
         return {name: self.policy(name) for name in self.workers.learners}
 
     def evaluated_policies(self) -> dict[str, Policy]:
-        """As ``policies``, with the weights that were evaluated last: training may have gone on since. None are given if whoever
-        evaluated them is no longer there, or nobody has."""
+        """As ``policies``, with the weights of the latest evaluation, which may be older. Empty if there was none, or if the
+        evaluation worker has died since."""
         for evaluators in reporting(self.run.plan).evaluators:
-            for weights in self.run.ask(evaluators, _evaluated):
+            for weights in self.run.ask(evaluators, _evaluated_weights):
                 if weights:
                     found = self.policies()
                     for name, policy in found.items():
@@ -181,8 +181,8 @@ class TrainingRun:
         return {}
 
     def close(self) -> None:
-        """Let go of everything but what was learned."""
-        self._end("it was let go of", None)
+        """End the run and close all workers. The learned policy stays available."""
+        self._end("closed", None)
 
     def _start(self) -> None:
         if not self._started:
@@ -192,11 +192,11 @@ class TrainingRun:
                 each.started(self)
 
     def _seen(self, metrics: Metrics) -> str:
-        """Tell everybody. Returns what is reached, if anything is."""
+        """Pass a report to the callbacks. Returns the stop condition that is reached, if any."""
         self.metrics = metrics
         reached = self._reached(metrics)
         if reached:
-            self.metrics = self._judged(metrics)
+            self.metrics = self._with_final_evaluation(metrics)
         for each in self._callbacks:
             each.reported(self, self.metrics)
         return reached
@@ -206,15 +206,15 @@ class TrainingRun:
             return self.stop.reached(metrics)
         return "what stop= asked for" if self.stop is not None and self.stop(metrics) else ""
 
-    def _judged(self, metrics: Metrics) -> Metrics:
-        """With what comes of an evaluation that is under way or due: it is waited for."""
+    def _with_final_evaluation(self, metrics: Metrics) -> Metrics:
+        """The metrics with an evaluation that is running or due, which is awaited."""
         try:
             found = [
                 each
                 for evaluators in reporting(self.run.plan).evaluators
-                for each in self.run.ask(evaluators, partial(_verdict, every=evaluators.every))
+                for each in self.run.ask(evaluators, partial(_latest_evaluation, every=evaluators.every))
             ]
-        except ShardFailed:  # whoever was at it is no longer there
+        except ShardFailed:  # the evaluation worker has died
             return metrics
         latest = max(found, key=lambda each: each.weights_at, default=metrics.evaluation)
         if latest.weights_at <= metrics.evaluation.weights_at:
@@ -222,7 +222,7 @@ class TrainingRun:
         return replace(metrics, evaluation=latest, evaluations=metrics.evaluations + 1)
 
     def _end(self, outcome: str, error: BaseException | None) -> None:
-        """Everything ends, and every callback that was started hears of it, whatever another one raises."""
+        """End everything. Every callback that was started is called, even if another one raises."""
         if self.outcome:
             return
         self.outcome = outcome
@@ -247,18 +247,18 @@ class TrainingRun:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._end("it was let go of" if error is None else _failure(error), error)
+        self._end("closed" if error is None else _failure(error), error)
 
 
-def _evaluated(worker: RolloutWorker) -> dict[str, Array]:
-    return worker.evaluated
+def _evaluated_weights(worker: RolloutWorker) -> dict[str, Array]:
+    return worker.evaluated_weights
 
 
-def _verdict(worker: RolloutWorker, *, every: int | None) -> Episodes:
-    """The latest evaluation; another one if that is due with the weights that are there now."""
-    if every is not None and worker.plain_at // every > worker.verdict.weights_at // every:
+def _latest_evaluation(worker: RolloutWorker, *, every: int | None) -> Episodes:
+    """The latest evaluation, or a new one if that is due."""
+    if every is not None and worker.weights_at // every > worker.evaluation.weights_at // every:
         return worker.evaluate()
-    return worker.verdict
+    return worker.evaluation
 
 
 def _failure(error: BaseException) -> str:
@@ -276,8 +276,18 @@ def train(
     seed: int = 0,
     algorithm: Algorithm | None = None,
 ) -> TrainingRun:
-    """Run any plan that ends in ``ReportMetrics`` as algorithms run theirs. With ``eval_every``, the policy plays
-    ``eval_episodes`` whole episodes without exploring, once per so many env steps, beside training."""
+    """Train a plan that ends in ``ReportMetrics``.
+
+    Args:
+        plan: The plan.
+        stop: When to stop: a ``Stop``, or a function of metrics. None trains until the run is closed.
+        callbacks: Called at the start, with every report and at the end.
+        eval_every: Env steps between evaluations, which run alongside training. None does not evaluate.
+        eval_episodes: Episodes per evaluation.
+        runtime: Where actors run; None runs everything in this process.
+        seed: Random seed of the run.
+        algorithm: The configuration of the plan, which a ``RunFolder`` writes down.
+    """
     check.instance("train", "plan", plan, Plan, "a plan, such as ReportMetrics(...) or PPO().plan()")
     if stop is not None and not callable(stop):
         raise PlanError(f"train: stop must be a Stop such as Stop(env_steps=100_000), or a function of metrics; got {stop!r}.")
@@ -287,7 +297,7 @@ def train(
         check.instance(
             "train", "each of callbacks", each, Callback, "a Callback such as ShowProgress() or RunFolder('runs/mine')"
         )
-    whole = plan if eval_every is None else evaluated(plan, every=eval_every, episodes=eval_episodes)
+    whole = plan if eval_every is None else with_evaluation(plan, every=eval_every, episodes=eval_episodes)
     run = whole.run(runtime=runtime, seed=seed)
     return TrainingRun(
         run,

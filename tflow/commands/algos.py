@@ -1,4 +1,4 @@
-"""``tflow algos``: what can be trained, and the fields of each."""
+"""``tflow algos``: lists the algorithms, and the fields of each."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tflow.observe.console import Output
 
 
 def algos(
-    algo: Annotated[str | None, typer.Argument(help="One of them: shows all its fields.", show_default=False)] = None,
+    algo: Annotated[str | None, typer.Argument(help="An algorithm: lists all its fields.", show_default=False)] = None,
 ) -> None:
     """List the algorithms, or the fields of one."""
     from tflow.algos.names import ALGORITHMS
@@ -55,12 +55,12 @@ def flags_of(kind: type, prefix: str = "", base: object = None) -> list[tuple[st
             rows += flags_of(type(default), f"{each.name}.", default)
         elif each.name not in shared:
             usual = "" if default is dataclasses.MISSING else label_of(default) if callable(default) else str(default)
-            rows.append((f"--{prefix}{each.name.replace('_', '-')}", usual, each.plain))
+            rows.append((f"--{prefix}{each.name.replace('_', '-')}", usual, each.plain_text))
     return rows
 
 
 def summary(kind: type) -> str:
-    """The first line of what a class says of itself."""
+    """The first line of the docstring of a class."""
     return (inspect.getdoc(kind) or "").partition("\n")[0].rstrip(".")
 
 

@@ -1,4 +1,4 @@
-"""Which algorithm with which configuration, from the command line and from files: for ``train``, ``graph`` and ``eval``."""
+"""The algorithm and its configuration from the command line and from files, for ``train``, ``graph`` and ``eval``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from tflow import loading
 from tflow.algos.algorithm import Algorithm
-from tflow.algos.evaluation import evaluated
+from tflow.algos.evaluation import with_evaluation
 from tflow.algos.names import ALGORITHMS
 from tflow.combinators.runnable import Plan
 from tflow.errors import PlanError
@@ -23,11 +23,11 @@ from tflow.settings.run import RunSettings
 
 RUN_FIELDS = tuple(each.name for each in dataclasses.fields(RunSettings))
 OPTIONS = (*RUN_FIELDS, "workers")
-"""What else could be meant by a flag."""
+"""Other flags than fields of the algorithm."""
 
 
 class Choice(NamedTuple):
-    """What is to be run, and how."""
+    """An algorithm and the settings of its run."""
 
     algorithm: Algorithm
     run: RunSettings
@@ -35,12 +35,12 @@ class Choice(NamedTuple):
     def plan(self) -> Plan[Metrics]:
         """The plan that is run."""
         plan, every = self.algorithm.plan(), self.run.eval_every
-        return plan if every is None else evaluated(plan, every=every, episodes=self.run.eval_episodes)
+        return plan if every is None else with_evaluation(plan, every=every, episodes=self.run.eval_episodes)
 
 
 def chosen(words: Sequence[str], options: Mapping[str, object | None] | None = None, file: Path | None = None) -> Choice:
-    """Put together a file, the options that were given and, from words, the name of an algorithm and flags for its fields; what
-    is typed counts more than what is in the file."""
+    """Combine a file, the given options and, from words, the name of an algorithm and flags for its fields. The command line
+    takes precedence over the file."""
     fields, table = ({}, {}) if file is None else read_file(file)
     table = {**{name: fields.pop(name) for name in RUN_FIELDS if name in fields}, **table}
     names, by_flag = from_flags(words)

@@ -1,4 +1,4 @@
-"""``tflow eval``: plays whole episodes with a policy that a run has left, without exploring."""
+"""``tflow eval``: evaluates a policy of a run on whole episodes, without exploration."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ if TYPE_CHECKING:
 MOST_ENVS = 16
 MOST_TASKS = 10_000
 TASKS_WITHOUT = 10
-"""So many tasks without the end of an episode are enough to know that there will be none."""
+"""After this many tasks without a finished episode, evaluation gives up."""
 
 
 def evaluate(
     run: Annotated[Path, typer.Argument(help="A run folder.", show_default=False)],
-    episodes: Annotated[int, typer.Option(help="How many episodes.", min=1)] = 100,
+    episodes: Annotated[int, typer.Option(help="Number of episodes.", min=1)] = 100,
     best: Annotated[bool, typer.Option("--best", help="The policy with the best evaluation, not the latest.")] = False,
-    seed: Annotated[int, typer.Option(help="Of the episodes.", min=0)] = 0,
-    debug: Annotated[bool, typer.Option("--debug", help="Show where an error came from.")] = False,
+    seed: Annotated[int, typer.Option(help="Random seed.", min=0)] = 0,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None:
-    """Play whole episodes with the policy of a run, without exploring."""
+    """Evaluate the policy of a run on whole episodes, without exploration."""
     from rich.table import Table
 
     from tflow.observe.console import Output
 
     table = Table(box=None, pad_edge=False, header_style="dim")
-    found = played(run, episodes=episodes, best=best, seed=seed)
+    found = evaluate_folder(run, episodes=episodes, best=best, seed=seed)
     for title in (*([""] if len(found) > 1 else []), "episodes", "mean return", "std", "min", "max", "mean length"):
         table.add_column(title, justify="right")
     for name, each in found.items():
@@ -46,8 +46,8 @@ def evaluate(
     Output(highlight=False, markup=False).print(table)
 
 
-def played(folder: Path, *, episodes: int, best: bool = False, seed: int = 0) -> dict[str, Episodes]:
-    """The episodes that a policy of a run plays, by policy or phase if there are several."""
+def evaluate_folder(folder: Path, *, episodes: int, best: bool = False, seed: int = 0) -> dict[str, Episodes]:
+    """Evaluate the policy of a run folder; by policy or phase if there are several."""
     from tflow.algos.evaluation import reporting
     from tflow.commands.choice import chosen
     from tflow.observe.folder import BEST, CONFIG, LATEST, file_of
@@ -66,7 +66,7 @@ def played(folder: Path, *, episodes: int, best: bool = False, seed: int = 0) ->
 
 
 def episodes_of(spec: WorkerSpec, files: dict[str, Path], *, episodes: int, seed: int) -> dict[str, Episodes]:
-    """One worker plays, with weights from files."""
+    """Evaluate weights from files with one worker."""
     from tflow.observe.folder import CONFIG
     from tflow.rl.policy.policy import Policy
     from tflow.rl.policy.weights import Weights
@@ -91,7 +91,7 @@ def episodes_of(spec: WorkerSpec, files: dict[str, Path], *, episodes: int, seed
 
 
 def before_and_after(worker: SingleWorker, episodes: int) -> dict[str, Episodes]:
-    """Episodes on tasks that are drawn anew, before and after adapting to each."""
+    """Episodes on newly drawn tasks, before and after adaptation to each."""
     from tflow.rl.data.episodes import Episodes
     from tflow.rl.learning.meta import AdaptToTask
 

@@ -1,4 +1,4 @@
-"""Running what was chosen: once, or once per seed, and saying in the end what came of it and where it is."""
+"""Training runs of the command line: one, or one per seed, with a summary at the end."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ INTERRUPTED = 130
 
 
 class Trained(NamedTuple):
-    """A run that is over, and the seconds that it took."""
+    """A finished run and its duration in seconds."""
 
     run: TrainingRun
     seconds: float
@@ -57,7 +57,7 @@ def single(choice: Choice, out: Path | None, *, plain: bool) -> None:
 
 
 def several(choice: Choice, seeds: Sequence[int], out: Path | None, *, plain: bool) -> None:
-    """A run per seed, and how far they are apart: of those that have finished, whatever happens to another."""
+    """A run per seed, and mean and standard deviation of those that have finished."""
     console = Output(highlight=False, markup=False, soft_wrap=True)
     rows: list[dict[str, float]] = []
     with place_for(choice, out) as folder:
@@ -96,7 +96,7 @@ def place_for(choice: Choice, out: Path | None) -> Iterator[Path]:
 
 
 def trained(choice: Choice, folder: Path, *, plain: bool) -> Trained:
-    """Train until it is over, or until Ctrl-C."""
+    """Train to the end, or until Ctrl-C."""
     algorithm, settings = choice
     keeper = RunFolder(folder)
     with settings.open() as session, ended_like_ctrl_c():
@@ -112,21 +112,21 @@ def trained(choice: Choice, folder: Path, *, plain: bool) -> Trained:
             with run:
                 run.finish()
         except KeyboardInterrupt as error:
-            if run.metrics is None:  # nothing was learned that one could keep
+            if run.metrics is None:  # there is nothing to save yet
                 raise
             if notes := getattr(error, "__notes__", ()):
-                raise TflowError(f"Interrupted, and not everything could be kept. {' '.join(notes)}") from error
+                raise TflowError(f"Interrupted, and not everything could be saved. {' '.join(notes)}") from error
         except PlanError:  # it never began
             raise
         except TflowError as error:
             steps = 0 if run.metrics is None else run.metrics.env_steps
-            raise TflowError(f"Training failed after {steps:,} env steps: {error} What there is is in {folder}.") from error
+            raise TflowError(f"Training failed after {steps:,} env steps: {error} What was saved is in {folder}.") from error
     return Trained(run, keeper.seconds)
 
 
 @contextmanager
 def ended_like_ctrl_c() -> Iterator[None]:
-    """To be told to end, or to lose one's terminal, is to be interrupted: what was learned is kept."""
+    """Handle SIGTERM and SIGHUP like Ctrl-C: the policy is saved."""
     names = [name for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
     before = {getattr(signal, name): signal.getsignal(getattr(signal, name)) for name in names}
     for number, handler in before.items():
@@ -146,17 +146,17 @@ def name_of(choice: Choice) -> str:
 
 
 def ending(run: TrainingRun) -> str:
-    """How it ended, in a sentence."""
+    """The outcome, in a sentence."""
     assert run.metrics is not None
     spent = f"after {run.metrics.env_steps:,} env steps and {run.metrics.training.updates:,} updates"
     known = {name: value for name, value in returns(run.metrics).items() if math.isfinite(value)}
-    told = " and ".join(f"{value:.1f}{f' ({name})' if name else ''}" for name, value in known.items())
+    means = " and ".join(f"{value:.1f}{f' ({name})' if name else ''}" for name, value in known.items())
     how = {"interrupted": "Interrupted", "the plan ended": "The plan ended"}.get(run.outcome, f"Reached {run.outcome}")
-    return f"{how}: {f'mean return {told}' if told else 'no episode has ended'} {spent}."
+    return f"{how}: {f'mean return {means}' if means else 'no episode has ended'} {spent}."
 
 
 def next_steps(run: TrainingRun, folder: Path) -> list[str]:
-    """Where everything is, and what to try."""
+    """The files of the run, and commands to try next."""
     files = [(kind, file_of(kind, name)) for kind in (LATEST, BEST) for name in run.workers.learners]
     files += [("metrics", "metrics.csv"), ("plan", "plan.svg")]
     lines = [f"Run folder: {folder}", *(f"  {what:8}  {folder / name}" for what, name in files if (folder / name).exists())]
@@ -179,7 +179,7 @@ def returns(metrics: Metrics) -> dict[str, float]:
 
 
 def scores(run: TrainingRun) -> dict[str, float]:
-    """What runs are compared by."""
+    """The metrics that runs are compared by."""
     assert run.metrics is not None
     named = {f"return {name}".strip(): value for name, value in returns(run.metrics).items()}
     evaluated = {} if run.eval_every is None else {"evaluation": run.metrics.evaluation.mean_return}
@@ -187,7 +187,7 @@ def scores(run: TrainingRun) -> dict[str, float]:
 
 
 def write_table(path: Path, rows: Sequence[dict[str, float]]) -> None:
-    """Numbers as a file."""
+    """Write rows to a CSV file."""
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, list(dict.fromkeys(name for row in rows for name in row)), restval="")
         writer.writeheader()

@@ -16,34 +16,34 @@ FLAGS = {"allow_extra_args": True, "ignore_unknown_options": True, "allow_inters
 def train(
     context: typer.Context,
     algo: Annotated[
-        str | None, typer.Argument(help="A name that tflow algos lists, or FILE.py:NAME of one's own.", show_default=False)
+        str | None, typer.Argument(help="A name that tflow algos lists, or FILE.py:NAME of your own.", show_default=False)
     ] = None,
     env: Annotated[
         str | None, typer.Option(help="A gymnasium id, or FILE.py:NAME of what makes an env.", show_default=False)
     ] = None,
     config: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Settings from a TOML file, such as the config.toml of another run.")
+        Path | None, typer.Option(metavar="FILE", help="Settings from a TOML file, such as the config.toml of a run.")
     ] = None,
     runtime: Annotated[
         str | None, typer.Option(metavar="local|ray", help="In this process (default), or a process per worker.")
     ] = None,
-    address: Annotated[str | None, typer.Option(help="Of a Ray cluster to join.", show_default=False)] = None,
+    address: Annotated[str | None, typer.Option(help="Address of a Ray cluster to join.", show_default=False)] = None,
     workers: Annotated[str | None, typer.Option(metavar="N", help="Rollout workers: the field num_workers.")] = None,
-    seed: Annotated[str | None, typer.Option(metavar="N", help="All random numbers follow from it. Default: 0.")] = None,
+    seed: Annotated[str | None, typer.Option(metavar="N", help="Random seed. Default: 0.")] = None,
     seeds: Annotated[str | None, typer.Option(metavar="A..B", help="Several runs, one per seed: 0..4, or 1,5,7.")] = None,
     stop_return: Annotated[
         str | None,
-        typer.Option(metavar="X", help="Stop at this mean return over 100 episodes. Default: where the env counts as solved."),
+        typer.Option(metavar="X", help="Stop at this mean return over 100 episodes. Default: gymnasium's reward threshold."),
     ] = None,
-    stop_steps: Annotated[str | None, typer.Option(metavar="N", help="Stop after so many env steps.")] = None,
-    stop_time: Annotated[str | None, typer.Option(metavar="S", help="Stop after so many seconds.")] = None,
+    stop_steps: Annotated[str | None, typer.Option(metavar="N", help="Stop after this many env steps.")] = None,
+    stop_time: Annotated[str | None, typer.Option(metavar="S", help="Stop after this many seconds.")] = None,
     eval_every: Annotated[
-        str | None, typer.Option(metavar="N", help="Evaluate beside training, once per so many env steps.")
+        str | None, typer.Option(metavar="N", help="Env steps between evaluations, which run alongside training.")
     ] = None,
     eval_episodes: Annotated[str | None, typer.Option(metavar="N", help="Episodes per evaluation. Default: 10.")] = None,
     out: Annotated[str | None, typer.Option(metavar="DIR", help="The run folder. Default: a new one in runs/.")] = None,
     plain: Annotated[bool, typer.Option("--plain", help="Lines instead of the live view.")] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show where an error came from.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
     wants_help: Annotated[
         bool, typer.Option("--help", help="Show this, and the fields of the algorithm if it is named.")
     ] = False,

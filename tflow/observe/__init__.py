@@ -1,1 +1,1 @@
-"""Looking on while plans are trained: progress on the terminal, and run folders."""
+"""Observing training: progress on the terminal, and run folders."""

@@ -1,4 +1,4 @@
-"""A run folder: what was run, what came of it, and the policies. It is worth something at every moment.
+"""Run folders: settings, metrics and policies of a run, up to date at every moment.
 
 ::
 
@@ -7,7 +7,7 @@
     metrics.csv, metrics.jsonl, tensorboard/
     policy.safetensors  the latest policy; with several, one policy-NAME.safetensors each
     best.safetensors    the policy with the best evaluation, if there were evaluations
-    run.json            how it stands, and how it ended
+    run.json            status and outcome
 """
 
 from __future__ import annotations
@@ -45,8 +45,14 @@ WRITTEN = (CONFIG, STATUS, "plan.txt", "plan.svg", "metrics.csv", "metrics.jsonl
 
 
 class RunFolder(Callback):
-    """Keeps a run in a folder: settings, plan, metrics, policies. What was learned is saved every ``save_every_s`` seconds, at
-    the best evaluation, and at the end, also when that is Ctrl-C or an error."""
+    """Saves a run in a folder: settings, plan, metrics, policies. Policies are saved every ``save_every_s`` seconds, at the best
+    evaluation, and at the end, also after Ctrl-C or an error.
+
+    Args:
+        path: The folder.
+        save_every_s: Seconds between checkpoints of the policies.
+        log_every_s: Seconds between rows of metrics.
+    """
 
     def __init__(
         self,
@@ -60,7 +66,7 @@ class RunFolder(Callback):
         self.log_every_s = check.at_least_zero("RunFolder", "log_every_s", log_every_s)
         self.best = float("-inf")
         self.seconds = 0.0
-        """How long it took; known at the end."""
+        """Duration of the run, set at the end."""
         self._open = False
         self._loggers: list[Logger] = []
         self._evaluations = 0
@@ -82,7 +88,7 @@ class RunFolder(Callback):
             raise PlanError(f"Cannot make the run folder {str(self.path)!r}: {error.strerror}.") from None
 
     def _begin(self, run: TrainingRun) -> None:
-        """Write down what is known before anything is sampled."""
+        """Write settings and plan, before anything is sampled."""
         self._began = datetime.now(UTC).isoformat(timespec="seconds")
         if run.algorithm is not None:
             (self.path / CONFIG).write_text(written(run.algorithm, RunSettings.of(run)), encoding="utf-8")
@@ -117,18 +123,18 @@ class RunFolder(Callback):
             return  # it never began
         self._open = False
         self.seconds = time.monotonic() - self._started_at
-        stands = "finished" if error is None else "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
+        status = "finished" if error is None else "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
         try:
             if run.metrics is not None:
                 self._log(run.metrics)
                 self._save(LATEST, run.policies())
         except BaseException:
-            stands = "failed"
+            status = "failed"
             raise
         finally:
             for each in self._loggers:
                 each.close()
-            self._status(run, stands)
+            self._status(run, status)
 
     def _log(self, metrics: Metrics) -> None:
         if metrics is not self._logged:
@@ -142,7 +148,7 @@ class RunFolder(Callback):
             policies = run.evaluated_policies()
         except ShardFailed:
             policies = {}
-        if policies:  # else whoever evaluated them has died since: the best is what it was
+        if policies:  # else the evaluation worker has died since: keep the previous best
             self.best = mean_return
             self._save(BEST, policies)
 
@@ -150,10 +156,10 @@ class RunFolder(Callback):
         for name, policy in policies.items():
             policy.save(self.path / file_of(kind, name))
 
-    def _status(self, run: TrainingRun, stands: str) -> None:
+    def _status(self, run: TrainingRun, status: str) -> None:
         metrics = run.metrics
         found = {
-            "status": stands,
+            "status": status,
             "outcome": run.outcome,
             "began": self._began,
             "seed": run.seed,

@@ -22,7 +22,7 @@ class Logger(Protocol):
 
 
 class CsvLog:
-    """A table with a column for every number that ever came. When a new one comes, the file is written anew with it."""
+    """A CSV file with a column per metric. A new metric rewrites the file with one more column."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -94,7 +94,7 @@ def loggers_in(folder: Path) -> list[Logger]:
 
 
 def finite(row: Mapping[str, float]) -> dict[str, float | None]:
-    """Numbers as JSON can say them."""
+    """Numbers for JSON: null if not finite."""
     return {name: value if math.isfinite(value) else None for name, value in row.items()}
 
 

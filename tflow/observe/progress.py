@@ -1,4 +1,4 @@
-"""Progress on the terminal: a live view, or plain lines where nobody watches."""
+"""Progress on the terminal: a live view, or lines if it is no terminal."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tflow.observe.view import View, clock
 from tflow.rl.metrics import Metrics
 
 LINE_EVERY_S = 5.0
-"""How often a plain line is printed."""
+"""Seconds between lines."""
 REFRESH_PER_S = 4
 
 
 class ShowProgress(Callback):
-    """Shows how training goes: live on a terminal, as lines elsewhere. ``live`` insists on one or the other."""
+    """Shows progress: a live view on a terminal, lines elsewhere; ``live`` forces one or the other."""
 
     def __init__(self, *, live: bool | None = None, file: TextIO | None = None, title: str = "") -> None:
         self.console = Output(file=file or sys.stdout, highlight=False, markup=False)

@@ -1,4 +1,4 @@
-"""What is known about a run, as values: counted where items reach the driver, merged, reported with every item.
+"""Metrics of a run: counted where items reach the driver, merged, reported with every item.
 
 The unit of progress is the env step. Statistics of episodes travel beside the rollouts, so reporting never asks a worker or
 waits for one.
@@ -30,27 +30,27 @@ if TYPE_CHECKING:
     from tflow.runtime.stats import Staleness
 
 Reported: TypeAlias = TrainStats | Episodes | Batch[Sampled] | MultiBatch[Sampled, Any]  # Any: whatever the names of the policies
-"""What a report counts."""
+"""Items that ``ReportMetrics`` counts."""
 REFRESH_S = 1.0
-"""How often speeds, times and the ledger are looked at: reporting itself is to cost nothing."""
+"""Seconds between refreshes of speeds, times and the ledger, so that reporting costs next to nothing."""
 
 
 @dataclass(frozen=True)
 class Training(Frozen):
-    """What learners have done."""
+    """Statistics of training."""
 
     rows: int = 0
-    """Rows learned from; a row that is replayed counts each time."""
+    """Rows trained on; a replayed row counts each time."""
     updates: int = 0
     skipped: int = 0
     lag_total: int = 0
     steps: int = 0
-    """Steps of training; each has one lag."""
+    """Training steps; each has one lag."""
     worst_lag: int = 0
     latest: Mapping[str, float] = field(default_factory=dict)
-    """What losses reported last; with several policies, behind the name of the policy."""
+    """Latest stats of the losses; with several policies, prefixed by the policy."""
     policies: Mapping[str, int] = field(default_factory=dict)
-    """The updates of each policy."""
+    """Updates of each policy."""
 
     def merged(self, later: Training) -> Training:
         """Both, one after the other.
@@ -77,43 +77,43 @@ class Training(Frozen):
 
     @property
     def mean_lag(self) -> float:
-        """How many updates lay between sampling and learning, on average."""
+        """Mean policy lag: updates between sampling and training."""
         return self.lag_total / self.steps if self.steps else 0.0
 
 
 @dataclass(frozen=True)
 class Speed(Frozen):
-    """What is looked at now and then."""
+    """Throughput and timings, refreshed about once a second."""
 
     seconds: float = 0.0
-    """Since the run began."""
+    """Seconds since the run started."""
     env_steps_per_s: float = 0.0
-    """Of late."""
+    """Over the last second."""
     trained_per_s: float = 0.0
     operators: Mapping[str, float] = field(default_factory=dict)
-    """Seconds that each operator was busy, all shards together."""
+    """Busy seconds of each operator, summed over shards."""
     staleness: Mapping[str, Staleness] = field(default_factory=dict)
-    """Per policy: how many updates were made while rollouts were on their way to the driver."""
+    """Per policy: updates made while rollouts were on their way to the driver."""
     ledger: Ledger | None = None
 
 
 @dataclass(frozen=True)
 class Metrics(Frozen):
-    """A run at one moment."""
+    """A snapshot of a run."""
 
     env_steps: int
-    """Sampled by the workers."""
+    """Env steps sampled by the workers."""
     episodes: Episodes
     training: Training
     speed: Speed
     evaluation: Episodes = NONE
-    """The latest evaluation, if the plan makes any."""
+    """The latest evaluation, if the plan evaluates."""
     evaluations: int = 0
-    """How many there were."""
+    """Number of evaluations."""
 
     @property
     def mean_return(self) -> float:
-        """Over the latest episodes."""
+        """Mean return over the latest 100 episodes."""
         return self.episodes.mean_return
 
     def __str__(self) -> str:
@@ -126,7 +126,7 @@ class Metrics(Frozen):
         found: dict[str, float] = {
             "env_steps": self.env_steps,
             "episodes": self.episodes.count,
-            "episodes_lost": self.episodes.lost,
+            "episodes_discarded": self.episodes.discarded,
             "return": self.episodes.mean_return,
             "length": self.episodes.mean_length,
             "trained": self.training.rows,
@@ -156,26 +156,26 @@ class Metrics(Frozen):
 
 
 @dataclass(frozen=True)
-class Watch:
-    """What the reporter remembers."""
+class MetricsState:
+    """State of ``CollectMetrics``."""
 
     training: Training = field(default_factory=Training)
     evaluation: Episodes = NONE
     evaluations: int = 0
     speed: Speed = field(default_factory=Speed)
     began: float = -1.0
-    looked: float = 0.0
+    refreshed_at: float = 0.0
     env_steps: int = 0
     trained: int = 0
 
-    def looking(self, progress: Progress, workers: Actors[object]) -> Watch:
-        """As before, or refreshed if it is time."""
+    def refreshed(self, progress: Progress, workers: Actors[object]) -> MetricsState:
+        """The same, or refreshed if that is due."""
         now = progress.now()
         if self.began < 0:
-            return replace(self, began=now, looked=now)
-        if now - self.looked < REFRESH_S:
+            return replace(self, began=now, refreshed_at=now)
+        if now - self.refreshed_at < REFRESH_S:
             return self
-        steps, rows, past = progress.env_steps(workers), self.training.rows, now - self.looked
+        steps, rows, past = progress.env_steps(workers), self.training.rows, now - self.refreshed_at
         busy: dict[str, float] = {}
         staleness: dict[str, Staleness] = {}
         for each in progress.stats().operators:
@@ -185,26 +185,26 @@ class Watch:
                 staleness[policy] = staleness[policy].merged(found) if policy in staleness else found
         per_s = (steps - self.env_steps) / past, (rows - self.trained) / past
         speed = Speed(now - self.began, *per_s, busy, staleness, progress.ledger())
-        return replace(self, speed=speed, looked=now, env_steps=steps, trained=rows)
+        return replace(self, speed=speed, refreshed_at=now, env_steps=steps, trained=rows)
 
 
 @dataclass(frozen=True)
-class Report(StatefulLiveOp[object, Metrics, Watch]):
-    """Says how far the run is, with every item. Items that are elsewhere stay there."""
+class CollectMetrics(StatefulLiveOp[object, Metrics, MetricsState]):
+    """Yields metrics with every item. Items in actors stay there."""
 
     opens: ClassVar[bool] = False
     workers: AnyWorkers
 
-    def init(self) -> Watch:
-        return Watch()
+    def init(self) -> MetricsState:
+        return MetricsState()
 
-    def step(self, live: Live, state: Watch, item: object, /) -> tuple[Watch, Metrics]:
+    def step(self, live: Live, state: MetricsState, item: object, /) -> tuple[MetricsState, Metrics]:
         progress = live.progress
         if isinstance(item, TrainStats):
             state = replace(state, training=state.training.merged(Training.of(item)))
         if isinstance(item, Episodes):
             state = replace(state, evaluation=item, evaluations=state.evaluations + 1)
-        state = state.looking(progress, self.workers)
+        state = state.refreshed(progress, self.workers)
         episodes = progress.summary(self.workers)
         return state, Metrics(
             progress.env_steps(self.workers),
@@ -217,7 +217,7 @@ class Report(StatefulLiveOp[object, Metrics, Watch]):
 
 
 class ReportMetrics(Plan[Metrics]):
-    """The end of a plan: runs the stream and yields metrics, one value per item.
+    """The end of a plan: runs the stream and yields metrics with every item.
 
     Law: what was sampled and what was trained is counted once, in whatever order items arrive.
     """
@@ -227,14 +227,14 @@ class ReportMetrics(Plan[Metrics]):
     """Whose policies are trained."""
     evaluators: tuple[Evaluators, ...]
     """Who evaluates them."""
-    report: Report
+    report: CollectMetrics
     """The operator at the end."""
 
     def __init__(self, stream: Iter[Reported], workers: AnyWorkers) -> None:
         check.instance("ReportMetrics", "stream", stream, Iter, sentences.DRIVER_STREAM)
         check.instance("ReportMetrics", "workers", workers, AnyWorkers, "what create_rollout_workers returns")
         object.__setattr__(self, "workers", workers)
-        object.__setattr__(self, "report", Report(workers))
+        object.__setattr__(self, "report", CollectMetrics(workers))
         object.__setattr__(self, "evaluators", evaluators_before(stream.node))
         super().__init__(nodes.ForEach(stream.node, self.report))
 
@@ -256,14 +256,14 @@ class ReportMetrics(Plan[Metrics]):
 
 
 def evaluators_before(sink: nodes.Node) -> tuple[Evaluators, ...]:
-    """Who evaluates in a plan. Somebody must send them weights."""
+    """The evaluation workers of a plan. Some operator must send them weights."""
     order = graph.walk(sink)
     found = dict.fromkeys(actors for node in order for actors in node.actors if isinstance(actors, Evaluators))
     told = {actors for node in order for actors in node.sends_to}
     for evaluators in found:
         if evaluators not in told:
             raise PlanError(
-                f"ReportMetrics: nobody sends weights to {evaluators.name}, so the first policy would be evaluated for ever. Put "
-                "for_each(UpdateWeights(workers, evaluators)) behind what trains."
+                f"ReportMetrics: nobody sends weights to {evaluators.name}, so the initial weights would be evaluated for ever. Put "
+                "for_each(UpdateWeights(workers, evaluators)) after the training step."
             )
     return tuple(found)

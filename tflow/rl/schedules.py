@@ -1,4 +1,4 @@
-"""Numbers that change as training goes on: learning rates, epsilons, the beta of prioritised replay.
+"""Schedules over env steps: of learning rates, epsilons, the beta of prioritized replay.
 
 A schedule is a frozen value. It is a function of the number of env steps alone, so a resumed run continues where it was.
 
@@ -22,18 +22,19 @@ from tflow.errors import PlanError
 
 @runtime_checkable
 class Schedule(Protocol):
-    """A number for every count of env steps. Write your own as a frozen dataclass with this method."""
+    """A value that depends on the number of env steps. Write your own as a frozen dataclass with this method."""
 
     def at(self, steps: int, /) -> float:
-        """The value after so many env steps."""
+        """The value after ``steps`` env steps."""
         ...
 
 
 @dataclass(frozen=True)
 class Constant:
-    """The same number at all times."""
+    """A constant value."""
 
     value: float
+    """The value."""
 
     def __post_init__(self) -> None:
         _number("Constant", "value", self.value)
@@ -44,11 +45,14 @@ class Constant:
 
 @dataclass(frozen=True)
 class Linear:
-    """On a straight line from ``start`` to ``end``, which is reached after ``steps`` env steps and then kept."""
+    """Linear annealing from ``start`` to ``end`` within ``steps`` env steps; constant afterwards."""
 
     start: float
+    """Value at the start."""
     end: float
+    """Value after ``steps`` env steps."""
     steps: int
+    """Env steps until ``end`` is reached. More: slower annealing."""
 
     def __post_init__(self) -> None:
         _number("Linear", "start", self.start)
@@ -56,20 +60,23 @@ class Linear:
         check.whole("Linear", "steps", self.steps, least=1)
 
     def at(self, steps: int, /) -> float:
-        return _between(self.start, self.end, _share(steps, self.steps))
+        return _between(self.start, self.end, _fraction(steps, self.steps))
 
 
 @dataclass(frozen=True)
 class Exponential:
-    """By the same factor in every step from ``start`` to ``end``, which is reached after ``steps`` env steps and then kept.
+    """Exponential decay from ``start`` to ``end`` within ``steps`` env steps; constant afterwards.
 
     >>> [Exponential(1.0, 0.01, steps=100).at(steps) for steps in (0, 50, 100, 900)]
     [1.0, 0.1, 0.01, 0.01]
     """
 
     start: float
+    """Value at the start."""
     end: float
+    """Value after ``steps`` env steps."""
     steps: int
+    """Env steps until ``end`` is reached. More: slower annealing."""
 
     def __post_init__(self) -> None:
         check.positive("Exponential", "start", self.start)
@@ -77,13 +84,13 @@ class Exponential:
         check.whole("Exponential", "steps", self.steps, least=1)
 
     def at(self, steps: int, /) -> float:
-        share = _share(steps, self.steps)
-        return self.end if share == 1 else self.start * (self.end / self.start) ** share
+        fraction = _fraction(steps, self.steps)
+        return self.end if fraction == 1 else self.start * (self.end / self.start) ** fraction
 
 
 @dataclass(frozen=True)
 class Piecewise:
-    """Straight lines between points (env steps, value); the first value before the first point, the last one after the last.
+    """Linear interpolation between points (env steps, value); constant before the first and after the last.
 
     >>> schedule = Piecewise(((0, 1.0), (1_000_000, 0.1), (10_000_000, 0.01)))
     >>> [round(schedule.at(steps), 6) for steps in (0, 500_000, 1_000_000, 20_000_000)]
@@ -91,6 +98,7 @@ class Piecewise:
     """
 
     points: tuple[tuple[int, float], ...]
+    """Pairs (env steps, value), in order."""
 
     def __post_init__(self) -> None:
         if not self.points or not _all_pairs(self.points):
@@ -109,7 +117,7 @@ class Piecewise:
         if after in (0, len(self.points)):
             return self.points[max(after - 1, 0)][1]
         (left, start), (right, end) = self.points[after - 1], self.points[after]
-        return _between(start, end, _share(steps - left, right - left))
+        return _between(start, end, _fraction(steps - left, right - left))
 
 
 def schedule_of(value: float | Schedule, *, where: str = "schedule") -> Schedule:
@@ -132,12 +140,12 @@ def _constant(value: float) -> Schedule:
     return Constant(value)
 
 
-def _share(done: int, of: int) -> float:
+def _fraction(done: int, of: int) -> float:
     return min(max(done / of, 0.0), 1.0)
 
 
-def _between(start: float, end: float, share: float) -> float:
-    return start + (end - start) * share if share < 1 else end  # the end itself, without rounding
+def _between(start: float, end: float, fraction: float) -> float:
+    return start + (end - start) * fraction if fraction < 1 else end  # the end itself, without rounding
 
 
 def _is_number(value: object) -> TypeGuard[float]:

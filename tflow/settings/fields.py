@@ -1,4 +1,4 @@
-"""Configurations from what users write: names are looked up, values are compared with what the field is declared as."""
+"""Configurations from user input: names are looked up, values are checked against the types of fields."""
 
 from __future__ import annotations
 
@@ -22,10 +22,11 @@ from tflow.settings.values import UNWRITABLE, read
 
 C = TypeVar("C")
 ALONE = object()
-"""Stands for the value of a flag that has none."""
+"""The value of a flag without one."""
 
 
 ELSEWHERE = {
+    "duelling": "dueling",
     "learning_rate": "lr",
     "n_epochs": "epochs",
     "num_epochs": "epochs",
@@ -49,7 +50,7 @@ ELSEWHERE = {
     "grad_clip": "max_grad_norm",
     "total_timesteps": "stop_steps",
 }
-"""What other libraries call what we have, too."""
+"""Names of hyperparameters in other libraries, and ours."""
 
 
 class Wanted(NamedTuple):
@@ -89,7 +90,7 @@ KINDS: dict[str, Wanted] = {
 
 
 OWN = (KINDS["EnvLike"], KINDS["ModelLike"], KINDS["Callable"])
-"""What may be something of the user's own, which is imported."""
+"""Types that may be something of the user's own, which is imported."""
 
 
 def wanted(annotation: str) -> list[Wanted]:
@@ -142,8 +143,15 @@ def affirmed(kind: type, given: Mapping[str, object]) -> dict[str, object]:
 def configured(
     kind: type[C], given: Mapping[str, object], *, called: str = "", others: Iterable[str] = (), listing: str = ""
 ) -> C:
-    """A configuration with the fields that are given, and what is usual for the others. ``called`` is its name in errors,
-    ``others`` are names that could have been meant, too, ``listing`` says how to see all fields."""
+    """Make a configuration from given fields, with defaults for the others.
+
+    Args:
+        kind: The configuration class.
+        given: Values by field.
+        called: Its name in errors.
+        others: Other names that could have been meant.
+        listing: How to see all fields, for errors.
+    """
     called = called or kind.__name__
     declared = {each.name: each for each in dataclasses.fields(kind)}  # type: ignore[arg-type]  # configurations are dataclasses
     found: dict[str, object] = {}
@@ -181,7 +189,9 @@ def _value(where: str, name: str, annotation: str, given: object) -> object:
             return True
         raise PlanError(f"{where}: {name} needs a value: --{name.replace('_', '-')} VALUE.")
     if isinstance(given, str) and given.startswith(UNWRITABLE):
-        raise PlanError(f"{where}: {name} was {given.removeprefix(UNWRITABLE)}, which no file can say. Give it anew.")
+        raise PlanError(
+            f"{where}: {name} was {given.removeprefix(UNWRITABLE)}, which cannot be written to a file. Give it again."
+        )
     own = any(kind in OWN for kind in kinds)
     tried: tuple[object, ...] = (read(given, own=own),) if isinstance(given, str) else (given,)
     if isinstance(given, str) and not loading.is_file(given):
@@ -197,5 +207,5 @@ def _value(where: str, name: str, annotation: str, given: object) -> object:
 
 
 def described(config: object) -> list[tuple[str, object, str]]:
-    """The fields of a configuration: name, value and meaning."""
-    return [(each.name, getattr(config, each.name), each.plain) for each in fields_of(type(config))]
+    """The fields of a configuration: name, value and documentation."""
+    return [(each.name, getattr(config, each.name), each.plain_text) for each in fields_of(type(config))]

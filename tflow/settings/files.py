@@ -1,4 +1,4 @@
-"""Configurations as TOML files: every field with what it means, and a table ``[run]`` with what was asked of the run.
+"""Configurations as TOML files: every field with its documentation, and a table ``[run]`` with the settings of the run.
 
 Such a file repeats a run: ``tflow train --config FILE``.
 """
@@ -19,7 +19,7 @@ from tflow.settings.values import UNWRITABLE, shown
 
 
 def read_file(path: Path) -> tuple[dict[str, object], dict[str, object]]:
-    """The fields that a file gives, and what its table ``[run]`` says."""
+    """The fields in a file, and its table ``[run]``."""
     try:
         found = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -35,8 +35,8 @@ def read_file(path: Path) -> tuple[dict[str, object], dict[str, object]]:
 
 
 def written(config: object, run: object = None) -> str:
-    """A configuration and the settings of a run as the text of a file. A value that cannot be written says so, and a file with
-    one is refused when it is read, unless the value is given anew."""
+    """A configuration and the settings of a run as the text of a file. A value that cannot be written is marked, and
+    must be given again when the file is read."""
     lines = [f"# Written by tflow {tflow.__version__}.", ""]
     lines += _fields(config)
     if run is not None:

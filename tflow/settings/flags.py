@@ -49,7 +49,7 @@ def _put(found: dict[str, object], name: str, value: object) -> None:
 
 
 def merged(first: Mapping[str, object], later: Mapping[str, object]) -> dict[str, object]:
-    """Both; the later ones count, inside tables too."""
+    """Both, nested tables included; later values take precedence."""
     found = dict(first)
     for name, value in later.items():
         before = found.get(name)

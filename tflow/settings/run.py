@@ -1,4 +1,4 @@
-"""What is asked of a run, beside the configuration of its algorithm: the options of ``tflow train``, and ``[run]`` in files."""
+"""Settings of a run apart from its algorithm: the options of ``tflow train``, and ``[run]`` in files."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class RunSettings:
-    """How a run is made, and when it is over."""
+    """Settings of a run: runtime, seed, stop conditions, evaluation."""
 
     algo: str = ""
-    """Which algorithm: a name that tflow algos lists, or FILE.py:NAME of one's own."""
+    """The algorithm: a name that tflow algos lists, or FILE.py:NAME of your own."""
     runtime: Literal["local", "ray"] = "local"
     """local: everything in this process; ray: each worker a process of its own."""
     address: str | None = None
-    """Of a Ray cluster to join; without it, ray starts one on this machine."""
+    """Address of a Ray cluster to join; without it, ray starts one on this machine."""
     seed: int = 0
-    """All random numbers follow from it."""
+    """Random seed of the whole run."""
     stop_return: float | None = None
     """Stop at this mean return over the latest 100 episodes."""
     stop_steps: int | None = None
-    """Stop after so many env steps."""
+    """Stop after this many env steps."""
     stop_time: float | None = None
-    """Stop after so many seconds."""
+    """Stop after this many seconds."""
     eval_every: int | None = None
-    """Evaluate beside training, once per so many env steps."""
+    """Env steps between evaluations, which run alongside training."""
     eval_episodes: int = 10
-    """Episodes per evaluation."""
+    """Episodes per evaluation. More: less noise."""
 
     def __post_init__(self) -> None:
         check.whole("tflow train", "seed", self.seed, least=0)
@@ -52,7 +52,7 @@ class RunSettings:
 
     @staticmethod
     def of(run: TrainingRun) -> RunSettings:
-        """What was asked of a run, as far as it can be written."""
+        """The settings of a run, as far as they can be written."""
         stop, kind = run.stop if isinstance(run.stop, Stop) else Stop(), type(run.algorithm)
         names = [name for name, each in ALGORITHMS.items() if each is kind]
         return RunSettings(
@@ -67,7 +67,7 @@ class RunSettings:
         )
 
     def stop(self, env: EnvSpec) -> Stop | None:
-        """When it is over. If nothing is said: when the env counts as solved, by what gymnasium knows of it."""
+        """The stop conditions. By default, gymnasium's reward threshold of the env."""
         wanted = self.stop_return
         if wanted is None and self.stop_steps is None and self.stop_time is None:
             wanted = env.solved_at()

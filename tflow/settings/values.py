@@ -22,15 +22,15 @@ from tflow import loading, sentences
 from tflow.algos.names import ALGORITHMS
 from tflow.errors import PlanError
 from tflow.rl.envs.env_spec import EnvSpec
-from tflow.rl.policy.network_spec import LSTM, MLP, ImpalaCNN, Members, NatureCNN, SmallCNN
+from tflow.rl.policy.network_spec import LSTM, MLP, DictEncoder, ImpalaCNN, NatureCNN, SmallCNN
 from tflow.rl.schedules import Constant, Exponential, Linear, Piecewise
 
 SCHEDULES: tuple[type, ...] = (Constant, Exponential, Linear, Piecewise)
-MODELS: tuple[type, ...] = (LSTM, MLP, ImpalaCNN, Members, NatureCNN, SmallCNN)
+MODELS: tuple[type, ...] = (LSTM, MLP, ImpalaCNN, DictEncoder, NatureCNN, SmallCNN)
 DESCRIPTIONS = {kind.__name__: kind for kind in (*SCHEDULES, *MODELS, EnvSpec, *ALGORITHMS.values())}
 WORDS = {"none": None, "true": True, "false": False}
 UNWRITABLE = "cannot be written: "
-"""In files, before what stands for a value that no text can say."""
+"""In files, marks a value that cannot be written as text."""
 
 
 def read(text: str, *, own: bool = False) -> object:
@@ -68,7 +68,7 @@ def _own(text: str) -> object:
         return loading.find(text)
     if text.endswith(loading.SUFFIXES):
         raise PlanError(f"{text!r} is a file. Say what in it: {text}:NAME.")
-    if ":" in text and loading.looks_like_a_place(text):
+    if ":" in text and loading.is_import_path(text):
         with suppress(PlanError):
             return loading.find(text)
     return text

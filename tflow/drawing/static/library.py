@@ -160,7 +160,7 @@ LIBRARY: dict[str, Made] = {
     "tflow.rl.data.batching.ConcatRounds": behind("ConcatRounds()"),
     "tflow.rl.data.batching.ConcatBatches": concat_batches,
     "tflow.rl.data.batching.aggregate": aggregate,
-    "tflow.rl.metrics.ReportMetrics": behind("for_each(Report)"),
+    "tflow.rl.metrics.ReportMetrics": behind("for_each(CollectMetrics)"),
     "tflow.combinators.actors.create_actors": actors,
     "tflow.combinators.actors.create_actor": actors,
     "tflow.combinators.actors.create_resident": actors,

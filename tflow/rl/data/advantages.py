@@ -1,4 +1,4 @@
-"""Operators that add columns: advantages and returns."""
+"""Generalised advantage estimation as an operator."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ from tflow.rl.data.batch import Batch
 
 @dataclass(frozen=True)
 class ComputeAdvantages(AddColumns[Literal["rewards", "values", "terminated"], Literal["advantages", "returns"]]):
-    """Adds generalised advantage estimates and the returns that they amount to. An episode that was truncated or cut off goes
-    on in the value of its final observation; one that terminated does not."""
+    """Adds advantages (GAE) and returns. Episodes that were truncated or cut off bootstrap from the value of their final
+    observation; terminated ones do not."""
 
     gamma: float = 0.99
+    """Discount factor; usually 0.95 to 0.999. Larger: a longer horizon, more variance."""
     lam: float = 0.95
+    """GAE lambda. 0 is one-step TD, 1 Monte Carlo; usually 0.9 to 0.99. Larger: less bias, more variance."""
 
     def __post_init__(self) -> None:
         check.share("ComputeAdvantages", "gamma", self.gamma)

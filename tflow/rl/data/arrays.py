@@ -1,4 +1,4 @@
-"""What flows between environments, policies and batches: numpy arrays, and dictionaries of them.
+"""Observations as numpy arrays, or dictionaries of them, between environments, policies and batches.
 
 Observations of dict and tuple spaces are flat dictionaries: the keys of nested ones are joined by a slash, the members of a tuple
 are called "0", "1", and so on. Everything else is one array. The first axis counts rows.

@@ -30,8 +30,8 @@ Parts = tuple[Mapping[str, Array], Array, Mapping[str, Array], int, str, object]
 NOTHING: Mapping[str, Array] = MappingProxyType({})
 
 Sampled = Literal["obs", "actions", "rewards", "terminated", "truncated", "t", "logp", "values"]
-"""The columns of a rollout: ``t`` counts the steps of an episode, ``logp`` belongs to the policy that acted, ``values`` is what
-it expected (``finals`` has the values of the final observations)."""
+"""The columns of a rollout: ``t`` is the step within the episode, ``logp`` the log-probability under the policy that acted,
+``values`` its value estimates (``finals`` has those of the final observations)."""
 
 
 class Batch(Frozen, Columnar[Kc]):
@@ -49,11 +49,11 @@ class Batch(Frozen, Columnar[Kc]):
     ends: Array
     finals: Mapping[str, Array]
     env_steps: int
-    """The env steps that were newly sampled for it; 0 for what comes from replay or is a selection."""
+    """Newly sampled env steps; 0 for replayed rows and selections."""
     policy: str
-    """Whose experience it is."""
+    """The policy that sampled it."""
     summary: object
-    """Travels beside it: the statistics of the episodes that ended meanwhile."""
+    """Statistics of the episodes that ended meanwhile."""
 
     def __init__(
         self,
@@ -139,7 +139,7 @@ class Batch(Frozen, Columnar[Kc]):
 
     @property
     def nbytes(self) -> int:
-        """What it holds, in bytes."""
+        """Size in bytes."""
         return sum(part.nbytes for parts in (self.columns, self.finals) for part in parts.values())
 
     # ------------------------------------------------------------------- rows
@@ -235,7 +235,7 @@ class Batch(Frozen, Columnar[Kc]):
         return [piece for piece, complete in zip(self.pieces(), whole, strict=True) if complete]
 
     def successors(self, name: str) -> dict[str, Array]:
-        """What follows each row: the next row of its piece, or the final one."""
+        """The successor of each row: the next row of its piece, or the final one."""
         columns = arrays.flat(name, arrays.nested(self.columns, name))
         missing = [column for column in columns if column not in self.finals]
         if missing or not columns:
@@ -250,7 +250,7 @@ class Batch(Frozen, Columnar[Kc]):
         return found
 
     def with_next_obs(self: Batch[K]) -> Batch[K | Literal["next_obs"]]:
-        """Adds the observation that follows each row, so that rows can be stored one by one."""
+        """Add the next observation of each row, so that rows are transitions that stand alone."""
         columns = {f"next_{name}": column for name, column in self.successors("obs").items()}
         return cast("Batch[K | Literal['next_obs']]", self.with_columns(columns))
 
@@ -304,7 +304,7 @@ def _restored(kind: type[Batch[str]], *parts: *Parts) -> Batch[str]:
 
 
 class MultiBatch(Frozen, Keyed[Kc, P]):
-    """One batch per policy, sampled together from an env with several agents."""
+    """One batch per policy, sampled together from a multi-agent env."""
 
     __slots__ = ("batches", "env_steps", "summary")
 

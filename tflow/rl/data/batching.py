@@ -1,4 +1,4 @@
-"""Streams of batches of another size, and operators on their columns."""
+"""Rebatching of streams, and standardisation of columns."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class ConcatRounds(Iter[Batch[K], Ci]):
 
 @dataclass(frozen=True)
 class StandardizeFields(AddColumns[K, Never]):
-    """Shifts and scales columns so that each has mean 0 and standard deviation 1 over the batch. Padding does not count."""
+    """Standardises columns to mean 0 and standard deviation 1 over the batch, padding excluded."""
 
     fields: tuple[K, ...]
 
@@ -94,7 +94,7 @@ class StandardizeFields(AddColumns[K, Never]):
 
 
 def aggregate(stream: ParIter[Batch[K], Async], *, aggregators: int, batches: int) -> ParIter[Batch[K], Async]:
-    """Tree aggregation: ``aggregators`` actors put ``batches`` batches together at a time, so that the driver handles fewer.
+    """Tree aggregation: ``aggregators`` actors concatenate ``batches`` batches at a time, so that the driver handles fewer.
 
     Batches go from worker to aggregator; the driver only passes on where they are.
     """

@@ -8,28 +8,28 @@ from dataclasses import dataclass, field
 from tflow.types import Frozen
 
 WINDOW = 100
-"""Means are over so many episodes, the latest."""
+"""Means are over this many of the latest episodes."""
 
 
 @dataclass(frozen=True)
 class Episodes(Frozen):
-    """Episodes that have ended."""
+    """Statistics of finished episodes."""
 
     count: int = 0
     returns: tuple[float, ...] = ()
-    """Of the latest ones, oldest first."""
+    """Returns of the latest episodes, oldest first."""
     lengths: tuple[int, ...] = ()
-    lost: int = 0
-    """Episodes that were given up because their env failed."""
+    discarded: int = 0
+    """Episodes discarded because their env failed."""
     policies: Mapping[str, Episodes] = field(default_factory=dict)
-    """With several agents: the same for each policy, one episode per agent."""
+    """Multi-agent: the statistics of each policy, one episode per agent."""
     phases: Mapping[str, Episodes] = field(default_factory=dict)
-    """With adapting to tasks: those ``before`` and ``after``."""
+    """Meta-learning: the statistics ``before`` and ``after`` adaptation."""
     weights_at: int = 0
-    """Of an evaluation: how many env steps all workers had made when the weights were sent that it is about."""
+    """Of an evaluation: env steps of all workers when its weights were sent."""
 
     def merged(self, later: Episodes) -> Episodes:
-        """Both, as if they had been counted together.
+        """The statistics of both together.
 
         Law: associative; ``Episodes()`` is neutral.
         """
@@ -37,19 +37,19 @@ class Episodes(Frozen):
             self.count + later.count,
             (self.returns + later.returns)[-WINDOW:],
             (self.lengths + later.lengths)[-WINDOW:],
-            self.lost + later.lost,
+            self.discarded + later.discarded,
             _merged(self.policies, later.policies),
             _merged(self.phases, later.phases),
             max(self.weights_at, later.weights_at),
         )
 
     def __repr__(self) -> str:
-        lost = f", {self.lost} lost" if self.lost else ""
-        return f"Episodes({self.count}{lost}, mean return {self.mean_return:.6g}, mean length {self.mean_length:.6g})"
+        discarded = f", {self.discarded} discarded" if self.discarded else ""
+        return f"Episodes({self.count}{discarded}, mean return {self.mean_return:.6g}, mean length {self.mean_length:.6g})"
 
     @property
     def mean_return(self) -> float:
-        """Over the latest episodes; not a number before the first has ended."""
+        """Mean return over the latest episodes; NaN before the first has ended."""
         return sum(self.returns) / len(self.returns) if self.returns else float("nan")
 
     @property

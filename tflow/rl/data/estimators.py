@@ -1,9 +1,9 @@
 """Estimators of returns and advantages: pure functions over the rows of a batch and the ``ends`` of its pieces.
 
-Advantages, discounted and lambda returns, V-trace and Retrace all solve one linear recurrence backwards in time, within pieces:
+GAE, discounted returns, V-trace and Retrace all solve one linear recurrence backwards in time, within pieces:
 ``x[t] = deltas[t] + decays[t] * x[t + 1]``. It is written once, in ``backward``; the others say what their deltas and decays are.
 
-A ``terminated`` row has no future. Where a piece ends otherwise it was truncated or cut off, and what was not seen is replaced by
+A ``terminated`` row has no future. Where a piece ends otherwise it was truncated or cut off, and bootstraps from
 ``final_values``: one number per piece, the value of the observation after its last row.
 
 Sums are made in double precision and rounded once, to float32: several times closer than sums of float32, at little cost.
@@ -22,23 +22,23 @@ from tflow.rl.data.arrays import Array
 
 
 class VTrace(NamedTuple):
-    """What ``vtrace`` gives, one number per row."""
+    """The result of ``vtrace``, one number per row."""
 
     targets: Array
-    """What the value function should say."""
+    """Targets of the value function."""
     advantages: Array
-    """What to weigh the policy gradient with; the clipped ratio of the probabilities is already in it."""
+    """Advantages for the policy gradient, already multiplied by the clipped importance weights."""
     rhos: Array
-    """The ratios of the probabilities, clipped at ``clip_rho``: how far the policy has moved."""
+    """Importance weights, clipped at ``clip_rho``."""
 
 
 class NStep(NamedTuple):
-    """What ``n_step`` gives: the target of a row is ``returns + discounts * value of what follows the row last``."""
+    """The result of ``n_step``: the target of a row is ``returns + discounts * (value after the row last)``."""
 
     returns: Array
-    """The discounted rewards of the row's window."""
+    """Discounted sum of the rewards of the window."""
     discounts: Array
-    """What the value of what follows the window counts: ``gamma**k`` after k rows, 0 if the episode terminated."""
+    """Discount of the bootstrap value: ``gamma**k`` after k rows, 0 if the episode terminated."""
     last: Array
     """The index of the last row of the window."""
 
@@ -60,7 +60,7 @@ def backward(deltas: Array, decays: Array, ends: Array) -> Array:
 
 
 def successors(values: Array, final_values: Array, ends: Array) -> Array:
-    """What follows each row: the next row of its piece, or the final one after the last.
+    """The successor of each row: the next row of its piece, or the final one after the last.
 
     >>> import numpy as np
     >>> successors(np.array([1, 2, 3]), np.array([20, 30]), ends=np.array([1, 2]))
@@ -76,7 +76,7 @@ def successors(values: Array, final_values: Array, ends: Array) -> Array:
 def gae(
     rewards: Array, values: Array, final_values: Array, terminated: Array, ends: Array, *, gamma: float, lam: float
 ) -> tuple[Array, Array]:
-    """Generalised advantage estimates, and the returns that they amount to, ``advantages + values`` (arXiv 1506.02438).
+    """Generalised advantage estimation (GAE, arXiv 1506.02438): advantages, and the lambda returns ``advantages + values``.
 
     ``A[t] = td[t] + gamma * lam * A[t + 1]`` with ``td[t] = r[t] + gamma * V[t + 1] - V[t]``. With lam=0 that is the TD error,
     with lam=1 the discounted return minus the value.
@@ -91,23 +91,13 @@ def gae(
     """
     _fraction("gae", gamma=gamma, lam=lam)
     ends = _checked("gae", ends, final_values, rewards=rewards, values=values, terminated=terminated)
-    errors = _errors(rewards, values, terminated, _shifted(values, final_values, ends), gamma)
+    errors = _td_errors(rewards, values, terminated, _shifted(values, final_values, ends), gamma)
     advantages = _solve(errors, np.where(terminated, 0.0, gamma * lam), ends)
     return _single(advantages), _single(advantages + values)
 
 
-def lambda_returns(
-    rewards: Array, values: Array, final_values: Array, terminated: Array, ends: Array, *, gamma: float, lam: float
-) -> Array:
-    """Returns of TD(lambda): ``G[t] = r[t] + gamma * ((1 - lam) * V[t + 1] + lam * G[t + 1])`` (Sutton and Barto, chapter 12).
-
-    They are the second result of ``gae``. ``values`` are those of the rows; after a piece, G and V are the final value.
-    """
-    return gae(rewards, values, final_values, terminated, ends, gamma=gamma, lam=lam)[1]
-
-
 def discounted_returns(rewards: Array, final_values: Array, terminated: Array, ends: Array, *, gamma: float) -> Array:
-    """Discounted sums of the rewards that follow: ``G[t] = r[t] + gamma * G[t + 1]``; after a piece, G is the final value.
+    """Discounted returns: ``G[t] = r[t] + gamma * G[t + 1]``; after a piece, G is the final value.
 
     >>> import numpy as np
     >>> discounted_returns(np.ones(3), np.array([8]), np.array([False, False, False]), np.array([2]), gamma=0.5)
@@ -124,7 +114,7 @@ def discounted_returns(rewards: Array, final_values: Array, terminated: Array, e
 
 
 def n_step(rewards: Array, terminated: Array, ends: Array, *, n: int, gamma: float) -> NStep:
-    """The rewards of up to ``n`` rows, and how to go on from there: ``r[t] + ... + gamma**(k-1) * r[t+k-1] + gamma**k * V``.
+    """n-step returns: ``r[t] + ... + gamma**(k-1) * r[t+k-1] + gamma**k * V`` over up to ``n`` rows.
 
     A window has fewer rows than ``n`` where its piece ends before. ``V`` is the value of what follows its last row, so the next
     observation of the n-step transition is that of the row ``last``.
@@ -180,23 +170,23 @@ def vtrace(
     clip_c: float = 1.0,
     clip_pg_rho: float = 1.0,
 ) -> VTrace:
-    """V-trace, for a policy that has moved on from the one that acted (IMPALA, arXiv 1802.01561).
+    """V-trace: off-policy value targets and advantages (IMPALA, arXiv 1802.01561).
 
     With ``ratio = exp(target_logp - behaviour_logp)``, ``rho = min(clip_rho, ratio)`` and ``c = lam * min(clip_c, ratio)``:
 
     - targets: ``v[t] = V[t] + rho[t] * td[t] + gamma * c[t] * (v[t + 1] - V[t + 1])``, with the TD errors of ``gae``;
     - advantages: ``min(clip_pg_rho, ratio) * (r[t] + gamma * v[t + 1] - V[t])``. After a piece, v and V are the final value.
 
-    On the policy that acted, with all clips at least 1, the targets are the lambda returns. ``math.inf`` clips nothing.
+    On-policy, with all clips at least 1, the targets are the lambda returns. ``math.inf`` clips nothing.
     """
     _fraction("vtrace", gamma=gamma, lam=lam)
     logps = {"behaviour_logp": behaviour_logp, "target_logp": target_logp}
     ends = _checked("vtrace", ends, final_values, rewards=rewards, values=values, terminated=terminated, **logps)
     clips = {"clip_rho": clip_rho, "clip_c": clip_c, "clip_pg_rho": clip_pg_rho}
     rhos, traces, pg_rhos = _ratios("vtrace", behaviour_logp, target_logp, **clips)
-    errors = rhos * _errors(rewards, values, terminated, _shifted(values, final_values, ends), gamma)
+    errors = rhos * _td_errors(rewards, values, terminated, _shifted(values, final_values, ends), gamma)
     targets = values + _solve(errors, np.where(terminated, 0.0, gamma * lam * traces), ends)
-    advantages = pg_rhos * _errors(rewards, values, terminated, _shifted(targets, final_values, ends), gamma)
+    advantages = pg_rhos * _td_errors(rewards, values, terminated, _shifted(targets, final_values, ends), gamma)
     return VTrace(_single(targets), _single(advantages), _single(rhos))
 
 
@@ -212,7 +202,7 @@ def retrace(
     gamma: float,
     lam: float = 1.0,
 ) -> Array:
-    """Retrace targets for the values of the actions that were taken (arXiv 1606.02647).
+    """Retrace: off-policy targets of Q-values (arXiv 1606.02647).
 
     ``T[t] = q[t] + td[t] + gamma * c[t + 1] * (T[t + 1] - q[t + 1])``, with ``td[t] = r[t] + gamma * next_expected_q[t] - q[t]``
     and ``c = lam * min(1, exp(target_logp - behaviour_logp))``. ``next_expected_q`` is what the target policy expects of the
@@ -222,7 +212,7 @@ def retrace(
     rest = {"terminated": terminated, "behaviour_logp": behaviour_logp, "target_logp": target_logp}
     ends = _checked("retrace", ends, rewards=rewards, q=q, next_expected_q=next_expected_q, **rest)
     (traces,) = _ratios("retrace", behaviour_logp, target_logp, clip=1.0)
-    errors = _errors(rewards, q, terminated, _copied(next_expected_q), gamma)
+    errors = _td_errors(rewards, q, terminated, _copied(next_expected_q), gamma)
     decays = np.where(terminated, 0.0, gamma * lam * _shifted(traces, np.zeros(len(ends)), ends))
     return _single(q + _solve(errors, decays, ends))
 
@@ -231,7 +221,7 @@ def retrace(
 
 
 def standardized(x: Array, *, mask: Array | None = None, eps: float = 1e-8) -> Array:
-    """Shifted and scaled to mean 0 and standard deviation 1: ``(x - mean) / (std + eps)``.
+    """Standardise to mean 0 and standard deviation 1: ``(x - mean) / (std + eps)``.
 
     With a mask, only the rows where it is true count, and the others become 0.
 
@@ -248,25 +238,6 @@ def standardized(x: Array, *, mask: Array | None = None, eps: float = 1e-8) -> A
         counted = x[kept]
         result[kept] = (counted - counted.mean()) / (counted.std() + eps)
     return _single(result)
-
-
-def explained_variance(targets: Array, predictions: Array) -> float:
-    """How much of the variance of the targets the predictions explain: 1 is all of it, 0 no more than a constant does.
-
-    ``1 - Var(targets - predictions) / Var(targets)``; NaN if the targets do not vary.
-
-    >>> import numpy as np
-    >>> explained_variance(np.array([1, 2, 3]), np.array([11, 12, 13]))
-    1.0
-    """
-    targets, predictions = _copied(targets), _copied(predictions)
-    if targets.shape != predictions.shape:
-        raise ValueError(
-            f"explained_variance: targets and predictions must have the same shape, got {targets.shape} and {predictions.shape}."
-        )
-    if targets.size == 0 or targets.min() == targets.max():  # a variance of equal numbers need not be exactly 0
-        return math.nan
-    return float(1.0 - (targets - predictions).var() / targets.var())
 
 
 # --------------------------------------------------------------------------- inside
@@ -311,8 +282,8 @@ def _shifted(values: Array, final_values: Array, ends: Array, dtype: DTypeLike =
     return following
 
 
-def _errors(rewards: Array, values: Array, terminated: Array, following: Array, gamma: float) -> Array:
-    """``rewards + gamma * following - values``, in the memory of ``following``; after a terminated row nothing counts."""
+def _td_errors(rewards: Array, values: Array, terminated: Array, following: Array, gamma: float) -> Array:
+    """TD errors, ``rewards + gamma * following - values``, in the memory of ``following``; terminated rows do not bootstrap."""
     np.copyto(following, 0.0, where=np.asarray(terminated, dtype=np.bool_))
     following *= gamma
     following += rewards
@@ -321,7 +292,7 @@ def _errors(rewards: Array, values: Array, terminated: Array, following: Array, 
 
 
 def _ratios(function: str, behaviour_logp: Array, target_logp: Array, **clips: float) -> list[Array]:
-    """How much likelier the actions are now than when they were taken: clipped at each of some numbers."""
+    """Importance weights, clipped at each of some thresholds."""
     for name, clip in clips.items():
         if not clip > 0:
             raise ValueError(f"{function}: {name} must be above 0, got {clip}; math.inf clips nothing.")

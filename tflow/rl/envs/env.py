@@ -1,10 +1,10 @@
-"""Several copies of an environment behind one interface, whatever they are made of.
+"""Vectorised environments behind one interface.
 
 ``LoopEnvs`` steps single gymnasium envs one after the other. ``VectorEnvs`` (``tflow.rl.envs.vector_env``) speaks to a gymnasium
 vector env. ``tflow.rl.envs.env_spec`` decides which one a plan gets.
 
-Both check what crosses the border, whole batches at a time: a value that no policy can use is an ``EnvError`` that names the env,
-the copy and the field. With ``on_error="restart"`` a loop makes the one copy anew instead, and goes on.
+Both validate observations and rewards, whole batches at a time: an invalid value is an ``EnvError`` that names the env, the copy
+and the field. With ``on_error="restart"`` a loop restarts that one copy instead, and continues.
 """
 
 from __future__ import annotations
@@ -20,38 +20,37 @@ from gymnasium.vector import VectorEnv
 
 from tflow.errors import EnvError, MissingExtra, PlanError
 from tflow.rl.data.arrays import Array, Obs, picked
-from tflow.rl.envs.spaces import ActionLayout, AnySpace, Layout, Mismatch, reward_problem
+from tflow.rl.envs.spaces import ActionLayout, AnySpace, Mismatch, ObsLayout, reward_problem
 
 AnyEnv = Env[Any, Any]  # Any: envs are generic in observations and actions, which are checked against their spaces instead
 AnyVectorEnv = VectorEnv[Any, Any, Any]  # Any: as above
 Infos = Mapping[str, Any]  # Any: infos hold anything
 OnError = Literal["raise", "restart"]
-MOST_RESTARTS = 10  # so often is an env made anew without a finished step in between; then its error is raised after all
+MAX_RESTARTS = 10  # of an env without a finished step in between; then its error is raised
 MASK_FROM_THE_START = "is in the infos, but the first reset gave none. Give it in every reset and step."
 
 
-class Step(NamedTuple):
-    """What a step gave. Arrays stay as they are until the next call of ``step`` or ``reset``, which may write over them."""
+class EnvStep(NamedTuple):
+    """The result of a step. The next call of ``step`` or ``reset`` may overwrite the arrays."""
 
     obs: Obs
-    """What the policy sees next, one row per env. Where an episode ended it is the first observation of the next one; or, if the
-    env resets itself in the following step, the last one once more."""
+    """Next observations, one row per env. Where an episode ended, the first of the next episode; or, if the env resets in the
+    following step, the last one again."""
     rewards: Array  # float32 (num,)
     terminated: Array  # bool (num,)
     truncated: Array  # bool (num,)
     final_obs: Obs | None
-    """The last observations of the episodes that ended: one row for each env that is terminated or truncated, in their order.
-    None if none ended."""
+    """Final observations: one row for each env that is terminated or truncated, in order. None if there are none."""
     valid: Array | None
-    """bool (num,). False: no transition; the env merely reset itself (its action was ignored) or was lost. None: all valid."""
+    """bool (num,). False: no transition; the env merely reset itself (its action was ignored) or failed. None: all valid."""
     masks: Array | None
-    """bool (num, actions): what is allowed next, if the env's infos carry "action_mask"."""
-    lost: tuple[int, ...] = ()
-    """Envs that were made anew in this step after an error: the episode that each was in has no end and is to be discarded."""
+    """bool (num, actions): action masks, if the env's infos have "action_mask"."""
+    failed: tuple[int, ...] = ()
+    """Envs that failed in this step and were restarted: their episodes are to be discarded."""
 
 
 class Envs(ABC):
-    """``num`` copies of an environment. Call ``reset`` once, then ``step``: an episode that ends is followed by the next one."""
+    """``num`` copies of an environment. Call ``reset`` once, then ``step``; envs reset themselves."""
 
     num: int
     name: str
@@ -63,7 +62,7 @@ class Envs(ABC):
     """The actions of a step that was begun."""
     action_space: AnySpace
     """That of a single env, with choices counted from 0: this is what ``step`` takes, whatever the env itself counts from."""
-    faults: Faults
+    faults: EnvFaults
 
     @abstractmethod
     def reset(self, seed: int | None = None, *, task: object = None) -> tuple[Obs, Array | None]:
@@ -74,10 +73,10 @@ class Envs(ABC):
     @property
     @abstractmethod
     def first(self) -> object:
-        """An env to ask for what only it knows."""
+        """The first env, unwrapped."""
 
     def sample_task(self, rng: np.random.Generator) -> object:
-        """One of the tasks that the env has, as its own ``sample_task(rng)`` draws it."""
+        """Draw a task with the env's ``sample_task(rng)``."""
         own = getattr(self.first, "sample_task", None)
         if own is None:
             problem = (
@@ -87,24 +86,24 @@ class Envs(ABC):
         return own(rng)
 
     @abstractmethod
-    def step(self, actions: Array) -> Step:
+    def step(self, actions: Array) -> EnvStep:
         """Act in every env: one row of actions per env."""
 
     def begin(self, actions: Array) -> None:
-        """Set a step going. Envs that compute in threads or processes of their own do so until ``finish``."""
+        """Start a step. Envs in threads or processes of their own step until ``finish``."""
         self._begun = actions
 
-    def finish(self) -> Step:
-        """What came of the step that was begun."""
+    def finish(self) -> EnvStep:
+        """The result of the step that was begun."""
         return self.step(self._begun)
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of everything."""
+        """Close all envs."""
 
 
-class Faults:
-    """What an error of an env leads to: it is raised as a sentence, or the env may be made anew, but not for ever."""
+class EnvFaults:
+    """Handles errors of envs: raises them as an ``EnvError``, or allows a restart, up to a limit."""
 
     def __init__(self, name: str, on_error: OnError) -> None:
         self.name, self.restarts, self._wanted = name, 0, on_error == "restart"
@@ -116,7 +115,7 @@ class Faults:
             return error
         if isinstance(error, Mismatch):
             return EnvError(str(error), self.name, error.rows[0] if index is None and error.rows else index, error.field)
-        hint = "" if call == "make" else " Mend the env, or go on with EnvSpec(..., vectorizer='loop', on_error='restart')."
+        hint = "" if call == "make" else " Fix the env, or continue with EnvSpec(..., vectorizer='loop', on_error='restart')."
         text = str(error).rstrip(".") or "it said no more"
         problem = f"{call} raised {type(error).__name__}: {text}.{hint}"
         if isinstance(error, (TypeError, ValueError)) and "unpack" in text:
@@ -132,13 +131,13 @@ class Faults:
         raise failure from failure.__cause__
 
     def allow(self, error: Exception, call: str, index: int) -> None:
-        """Raise, unless the env is to be made anew."""
+        """Raise, unless the env may be restarted."""
         if not self._wanted:
             self.refuse(error, call, index)
         failure = self.sentence(error, call, index)
         self._tries[index] = self._tries.get(index, 0) + 1
-        if self._tries[index] > MOST_RESTARTS:
-            problem = f"was made anew {MOST_RESTARTS} times without finishing a step. The last error: {failure.problem}"
+        if self._tries[index] > MAX_RESTARTS:
+            problem = f"was restarted {MAX_RESTARTS} times without finishing a step. The last error: {failure.problem}"
             raise EnvError(problem, self.name, index, failure.field) from failure.__cause__
         self.restarts += 1
 
@@ -148,18 +147,18 @@ class Faults:
             self._tries = {index: tries for index, tries in self._tries.items() if index in failed}
 
     def seed(self, seed: int | None) -> int | None:
-        """A seed for an env that was made anew: the old one might bring the same error again."""
+        """A seed for a restarted env: the old one might lead to the same error again."""
         return None if seed is None else int(np.random.SeedSequence([seed, self.restarts]).generate_state(1)[0] >> 1)
 
-    def layouts(self, observation_space: AnySpace, action_space: AnySpace) -> tuple[Layout, ActionLayout]:
-        """How observations and actions lie in arrays."""
+    def layouts(self, observation_space: AnySpace, action_space: AnySpace) -> tuple[ObsLayout, ActionLayout]:
+        """The layouts of observations and actions."""
         try:
-            return Layout(observation_space), ActionLayout(action_space)
+            return ObsLayout(observation_space), ActionLayout(action_space)
         except Mismatch as error:
             self.refuse(error, "make")
 
     def given(self, layout: ActionLayout, actions: Array, num: int) -> Array:
-        """A policy's actions as the env wants them. What is wrong here is never the env's fault."""
+        """A policy's actions as the env takes them. Errors here are never the env's fault."""
         try:
             return layout.given(actions, num)
         except Mismatch as error:
@@ -167,12 +166,12 @@ class Faults:
 
 
 class LoopEnvs(Envs):
-    """Single envs, stepped in a loop. An episode that ends is followed by the next one in the same step. Observations go to two
-    sets of arrays in turn, so those of a step even outlive the next call."""
+    """Single envs, stepped in a loop, with autoreset in the same step. Observations alternate between two sets of arrays, so
+    those of a step even outlive the next call."""
 
     def __init__(self, make: Callable[[], AnyEnv], num: int, *, name: str, on_error: OnError = "raise") -> None:
         self.num, self.name, self._make = num, name, make
-        self.faults = Faults(name, on_error)
+        self.faults = EnvFaults(name, on_error)
         self._seed: int | None = None
         self._envs: list[AnyEnv] = []
         with ExitStack() as undo:
@@ -204,10 +203,10 @@ class LoopEnvs(Envs):
         self._options = self._options if task is None else {"options": {"task": task}}
         for index in range(self.num):
             self._begin(index, None if seed is None else seed + index)
-        self._mended(np.zeros(self.num, np.float32), [], [])
+        self._validated(np.zeros(self.num, np.float32), [], [])
         return self._obs[self._turn], self._masks
 
-    def step(self, actions: Array) -> Step:
+    def step(self, actions: Array) -> EnvStep:
         given = self.faults.given(self._actions, actions, self.num)
         self._turn ^= 1
         write = self._writers[self._turn]
@@ -216,7 +215,7 @@ class LoopEnvs(Envs):
         self._masks = None if self._masks is None else np.ones_like(self._masks)
         masked = self._masks is not None
         ended: list[int] = []
-        lost: list[int] = []
+        failed: list[int] = []
         for index, (step, action) in enumerate(zip(self._steps, given, strict=True)):
             try:
                 obs, reward, over, cut, info = step(action)
@@ -230,19 +229,19 @@ class LoopEnvs(Envs):
                         self._note_mask(index, info)
                     continue
             except Exception as error:
-                self._begin(index, self._rebuilt(index, "step", error))
-                lost.append(index)
+                self._begin(index, self._restarted(index, "step", error))
+                failed.append(index)
                 rewards[index] = 0
             else:
                 ended.append(index)
                 self._begin(index)
-        final_obs, valid = self._mended(rewards, ended, lost), None
-        if lost:
-            terminated[lost] = truncated[lost] = False
-            valid = ~np.isin(np.arange(self.num), lost)
-        self.faults.finished(lost)
+        final_obs, valid = self._validated(rewards, ended, failed), None
+        if failed:
+            terminated[failed] = truncated[failed] = False
+            valid = ~np.isin(np.arange(self.num), failed)
+        self.faults.finished(failed)
         obs = self._obs[self._turn]
-        return Step(obs, rewards, terminated, truncated, final_obs, valid, self._masks, tuple(sorted(set(lost))))
+        return EnvStep(obs, rewards, terminated, truncated, final_obs, valid, self._masks, tuple(sorted(set(failed))))
 
     def close(self) -> None:
         with ExitStack() as stack:
@@ -250,10 +249,10 @@ class LoopEnvs(Envs):
                 stack.callback(env.close)
             self._envs = []
 
-    def _mended(self, rewards: Array, ended: list[int], lost: list[int]) -> Obs | None:
-        """Find what no policy can use, over all rows at once. Gives the last observations of the episodes that ended."""
+    def _validated(self, rewards: Array, ended: list[int], failed: list[int]) -> Obs | None:
+        """Find invalid values, over all rows at once, and restart their envs. Returns the final observations."""
         while True:
-            rows = np.asarray([index for index in ended if index not in lost] if lost else ended, np.int64)
+            rows = np.asarray([index for index in ended if index not in failed] if failed else ended, np.int64)
             final_obs = picked(self._finals, rows) if len(rows) else None
             problem = reward_problem(rewards)
             if problem is None and final_obs is not None and (problem := self._layout.problem(final_obs)):
@@ -262,9 +261,9 @@ class LoopEnvs(Envs):
             if (problem := problem or first) is None:
                 return final_obs
             for index in problem.rows:
-                self._begin(index, self._rebuilt(index, "step", Mismatch(problem.field, problem.problem)))
+                self._begin(index, self._restarted(index, "step", Mismatch(problem.field, problem.problem)))
                 if problem is not first or index not in ended:  # else only the episode that follows was wrong
-                    lost.append(index)
+                    failed.append(index)
                     rewards[index] = 0
 
     def _made(self, index: int) -> AnyEnv:
@@ -286,10 +285,10 @@ class LoopEnvs(Envs):
                 self._note_mask(index, info)
                 return
             except Exception as error:
-                seed = self._rebuilt(index, "reset", error)
+                seed = self._restarted(index, "reset", error)
 
-    def _rebuilt(self, index: int, call: str, error: Exception) -> int | None:
-        """Make one env anew, if that is wanted and helps. Gives the seed of its next reset."""
+    def _restarted(self, index: int, call: str, error: Exception) -> int | None:
+        """Restart one env, if that is allowed. Returns the seed of its next reset."""
         while True:
             self.faults.allow(error, call, index)
             with suppress(Exception):  # it is broken; what matters is the new one

@@ -1,4 +1,4 @@
-"""What a plan says about its environment: a value that can travel, from which the copies are made where they run.
+"""Descriptions of environments, from which the copies are made where they run.
 
 Nothing here imports gymnasium before something is made. The adapters are in ``tflow.rl.envs.env``, those for several agents in
 ``tflow.rl.envs.multi_env``.
@@ -58,20 +58,20 @@ class EnvSpec:
     env: str | Maker
     """A gymnasium id, or a class or function that makes an env. One that takes ``num_envs`` makes a vector env."""
     kwargs: Mapping[str, object] = field(default_factory=dict)
-    """For whatever makes the env."""
+    """Keyword arguments of whatever makes the env."""
     wrappers: Iterable[Callable[[Any], Any]] = ()  # Any: wrappers change the types of observations and actions
-    """Around each single env, the first one innermost: classes or functions, ``partial(FrameStackObservation, stack_size=4)``."""
+    """Wrappers of each single env, innermost first: classes or functions, ``partial(FrameStackObservation, stack_size=4)``."""
     vector_wrappers: Iterable[Callable[[Any], Any]] = ()  # Any: as above
-    """Around the vector env, such as ``gymnasium.wrappers.vector.NormalizeObservation``."""
+    """Wrappers of the vector env, such as ``gymnasium.wrappers.vector.NormalizeObservation``."""
     vectorizer: Vectorizer = "auto"
-    """``native``: the vector env that comes with the env. ``loop``: one after the other. ``processes``: one process for each.
-    ``envpool``: EnvPool's own version, by EnvPool's id (extra ``envpool``). ``auto``: native if there is one and neither
-    wrappers nor restarts need single envs, else a loop."""
+    """How copies are stepped. ``native``: by the env's own vector env. ``loop``: one after the other. ``processes``: in one
+    process each. ``envpool``: by EnvPool, with its id (extra ``envpool``). ``auto``: native if there is one and neither wrappers
+    nor restarts need single envs, else a loop."""
     max_episode_steps: int | None = None
-    """Episodes are truncated after so many steps. None: as the env itself says."""
+    """Time limit: episodes are truncated after this many steps. None: the env's own limit."""
     on_error: OnError = "raise"
-    """What an env that raises, or gives what no policy can use, leads to: an ``EnvError``; or that copy is made anew and its
-    episode discarded (in a loop only)."""
+    """What to do if an env raises or gives invalid values: raise an ``EnvError``, or restart that copy and discard its episode
+    (vectorizer "loop" only)."""
 
     def __post_init__(self) -> None:
         for name in ("wrappers", "vector_wrappers"):
@@ -105,7 +105,7 @@ class EnvSpec:
             (restart and (whole or how == "processes"), "on_error='restart' needs single envs in a loop: vectorizer='loop'."),
             (
                 restart and bool(self.vector_wrappers),
-                "on_error='restart' makes single envs anew; vector_wrappers do not allow that.",
+                "on_error='restart' restarts single envs; vector_wrappers do not allow that.",
             ),
             (
                 restart and how == "auto" and self._atari,
@@ -124,7 +124,7 @@ class EnvSpec:
 
     @property
     def name(self) -> str:
-        """How errors call it."""
+        """Its name in errors."""
         return self.env if isinstance(self.env, str) else label_of(self.env)
 
     @property
@@ -140,21 +140,21 @@ class EnvSpec:
         return _takes(self.env, "num_envs")
 
     def solved_at(self) -> float | None:
-        """The mean return at which gymnasium counts the env as solved, if it says so."""
+        """The mean return at which the env counts as solved: gymnasium's ``reward_threshold``, if it has one."""
         import gymnasium
 
         known = gymnasium.registry.get(self.env.rpartition(":")[2]) if isinstance(self.env, str) else None
         return None if known is None or known.reward_threshold is None else float(known.reward_threshold)
 
     def computes_beside(self) -> bool:
-        """True if a step is computed in threads or processes of the vector env's own, so that a policy can act meanwhile."""
+        """True if the vector env steps asynchronously, in threads or processes of its own, so that a policy can act meanwhile."""
         how = self._chosen()
         return not self.vector_wrappers and (how == "processes" or (how == "native" and self._atari))
 
     # ------------------------------------------------------------------- making
 
     def make(self, num: int, seed: int | None = None) -> Envs:
-        """``num`` copies. They still have to be reset, with the same seed: here it is for envs that can be seeded only now."""
+        """Make ``num`` copies. They still have to be reset, with the same seed; some envs are seeded only when made."""
         from tflow.rl.envs.env import LoopEnvs
         from tflow.rl.envs.vector_env import VectorEnvs
 

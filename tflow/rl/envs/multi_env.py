@@ -1,4 +1,4 @@
-"""Several copies of an environment with several agents: PettingZoo's parallel envs, and its turn-based ones as they are.
+"""Vectorised multi-agent environments: PettingZoo's parallel and turn-based (AEC) envs.
 
 A *slot* is one agent in one copy. Slots are numbered once: those of copy 0 in the order of ``possible_agents``, then those of
 copy 1, and so on. Agents that share a policy form a group, which needs equal spaces: one batch serves all its slots.
@@ -31,10 +31,10 @@ from gymnasium import spaces
 
 from tflow.errors import EnvError
 from tflow.rl.data.arrays import Array, Obs
-from tflow.rl.envs.env import MASK_FROM_THE_START, Faults, Infos, OnError
-from tflow.rl.envs.spaces import ActionLayout, AnySpace, Layout, Mismatch
+from tflow.rl.envs.env import MASK_FROM_THE_START, EnvFaults, Infos, OnError
+from tflow.rl.envs.spaces import ActionLayout, AnySpace, Mismatch, ObsLayout
 
-__all__ = ["Group", "MultiEnvs", "MultiStep", "Turn"]
+__all__ = ["AgentGroup", "MultiEnvs", "MultiStep", "Turn"]
 Make = Callable[[], object]
 PolicyOf = Callable[[str], str]
 Row = tuple[int, object, Infos]  # slot, observation, infos
@@ -49,7 +49,7 @@ class Turn(NamedTuple):
 
 
 class MultiStep(NamedTuple):
-    """What a step gave. The arrays are fresh and stay as they are. The words are explained at the top of this file."""
+    """The result of a step, in fresh arrays. The terms are explained at the top of this file."""
 
     turns: dict[str, Turn]
     """By policy. Every policy is there, if need be with no rows."""
@@ -58,15 +58,15 @@ class MultiStep(NamedTuple):
     terminated: Array  # bool (slots,)
     truncated: Array  # bool (slots,)
     final_obs: dict[str, Obs]
-    """By policy: the last observations of its slots that are terminated or truncated, in their order. Policies without any are
-    left out."""
+    """By policy: the final observations of its slots that are terminated or truncated, in order. Policies without any are left
+    out."""
     over: Array  # bool (num,): copies whose episode has ended
-    lost: tuple[int, ...] = ()
-    """Slots whose copy was made anew after an error: the episodes that they were in have no end and are to be discarded."""
+    failed: tuple[int, ...] = ()
+    """Slots of copies that failed and were restarted: their episodes are to be discarded."""
 
 
 @dataclass
-class Group:
+class AgentGroup:
     """The agents of one policy."""
 
     agents: tuple[str, ...]
@@ -74,7 +74,7 @@ class Group:
     observation_space: AnySpace
     """Without the action mask that PettingZoo's classic games put beside the observation."""
     action_space: AnySpace
-    layout: Layout
+    layout: ObsLayout
     actions: ActionLayout
     mask_in_obs: bool
     masked: bool | None = None  # known from the first turn on
@@ -89,7 +89,7 @@ class Events:
     ends: dict[int, tuple[object, bool, bool]] = field(default_factory=dict)
     """Last observation, terminated, truncated. The observation is a copy: the env may write over its own when it is reset."""
     over: bool = False
-    lost: bool = False
+    failed: bool = False
 
 
 # --------------------------------------------------------------------------- one copy
@@ -203,12 +203,12 @@ class MultiEnvs:
     """``num`` copies of a PettingZoo env. Call ``reset`` once, then ``step``; see the top of the file.
 
     ``policy_of`` says which policy an agent has; ``str`` gives each its own. Copy i is seeded with ``seed + i``. With
-    ``on_error="restart"`` a copy that fails is made anew, the others go on.
+    ``on_error="restart"`` a copy that fails is restarted, the others continue.
     """
 
     def __init__(self, make: Make, num: int, *, name: str, policy_of: PolicyOf = str, on_error: OnError = "raise") -> None:
         self.num, self.name, self._make = num, name, make
-        self.faults = Faults(name, on_error)
+        self.faults = EnvFaults(name, on_error)
         self._seed: int | None = None
         self._copies: list[Copy] = []
         with ExitStack() as undo:
@@ -231,7 +231,7 @@ class MultiEnvs:
             try:
                 events.append(copy.begin(None if seed is None else seed + index, Events()))
             except Exception as error:
-                events.append(self._anew(index, "reset", error))
+                events.append(self._restarted(index, "reset", error))
         return self._gathered(events).turns
 
     def step(self, actions: Mapping[str, Array]) -> MultiStep:
@@ -252,26 +252,26 @@ class MultiEnvs:
             try:
                 events.append(copy.act(chosen[index]))
             except Exception as error:
-                events.append(self._anew(index, "step", error))
+                events.append(self._restarted(index, "step", error))
         step = self._gathered(events)
-        self.faults.finished({index for index, each in enumerate(events) if each.lost})
+        self.faults.finished({index for index, each in enumerate(events) if each.failed})
         return step
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Close all envs."""
         with ExitStack() as stack:
             for copy in self._copies:
                 stack.callback(copy.env.close)
             self._copies = []
 
     def _gathered(self, events: list[Events]) -> MultiStep:
-        """Arrays of what happened in all copies. A copy that gave what no policy can use is made anew, or raises."""
+        """The events of all copies as arrays. A copy with invalid values is restarted, or raises."""
         while True:
             try:
                 return self._arrays(events)
             except Mismatch as error:
                 (index,) = error.rows
-                events[index] = self._anew(index, "step", Mismatch(error.field, error.problem))
+                events[index] = self._restarted(index, "step", Mismatch(error.field, error.problem))
 
     def _arrays(self, events: list[Events]) -> MultiStep:
         count, slots = len(self.agents), len(self.slot_agents)
@@ -293,11 +293,11 @@ class MultiEnvs:
         turns = {policy: self._turn(self.groups[policy], rows) for policy, rows in acting.items()}
         final_obs = {policy: self._observed(self.groups[policy], rows) for policy, rows in ending.items() if rows}
         self._turns = turns
-        lost = tuple(slot for slot in range(slots) if events[slot // count].lost)
+        failed = tuple(slot for slot in range(slots) if events[slot // count].failed)
         over_now = np.asarray([each.over for each in events], np.bool_)
-        return MultiStep(turns, completed, rewards, terminated, truncated, final_obs, over_now, lost)
+        return MultiStep(turns, completed, rewards, terminated, truncated, final_obs, over_now, failed)
 
-    def _turn(self, group: Group, rows: list[Row]) -> Turn:
+    def _turn(self, group: AgentGroup, rows: list[Row]) -> Turn:
         obs, masks = self._observed(group, rows), None
         infos = [value if group.mask_in_obs and isinstance(value, Mapping) else info for _, value, info in rows]
         if group.masked is None and rows:
@@ -314,7 +314,7 @@ class MultiEnvs:
                 raise self._at(rows[row][0], error) from None
         return Turn(np.asarray([slot for slot, _, _ in rows], np.int64), obs, masks)
 
-    def _observed(self, group: Group, rows: list[Row]) -> Obs:
+    def _observed(self, group: AgentGroup, rows: list[Row]) -> Obs:
         obs = group.layout.empty(len(rows))
         write = group.layout.writer(obs)
         for row, (slot, value, _) in enumerate(rows):
@@ -355,19 +355,19 @@ class MultiEnvs:
             raise EnvError("has other agents or spaces than env 0. All copies need the same ones.", self.name, index)
         return copy
 
-    def _anew(self, index: int, call: str, error: Exception) -> Events:
-        """Make one copy anew and start it, if that is wanted and helps."""
+    def _restarted(self, index: int, call: str, error: Exception) -> Events:
+        """Restart one copy, if that is allowed."""
         while True:
             self.faults.allow(error, call, index)
             with suppress(Exception):  # it is broken; what matters is the new one
                 self._copies[index].env.close()
             try:
                 self._copies[index] = self._made(index)
-                return self._copies[index].begin(self.faults.seed(self._seed), Events(lost=True))
+                return self._copies[index].begin(self.faults.seed(self._seed), Events(failed=True))
             except Exception as again:
                 error = again
 
-    def _grouped(self, policy_of: PolicyOf) -> dict[str, Group]:
+    def _grouped(self, policy_of: PolicyOf) -> dict[str, AgentGroup]:
         by_policy: dict[str, list[int]] = {}
         for number, agent in enumerate(self.agents):
             by_policy.setdefault(policy_of(agent), []).append(number)
@@ -382,7 +382,7 @@ class MultiEnvs:
                     raise EnvError(f"{problem} Give them different policies.", self.name)
         return {policy: self._group(numbers) for policy, numbers in by_policy.items()}
 
-    def _group(self, numbers: list[int]) -> Group:
+    def _group(self, numbers: list[int]) -> AgentGroup:
         seen, actions = self._copies[0].spaces[numbers[0]]
         in_obs = isinstance(seen, spaces.Dict) and set(seen.spaces) == {"observation", "action_mask"}
         if isinstance(seen, spaces.Dict) and in_obs:
@@ -390,4 +390,4 @@ class MultiEnvs:
         layout, action_layout = self.faults.layouts(seen, actions)
         slots = np.asarray([copy * len(self.agents) + number for copy in range(self.num) for number in numbers], np.int64)
         names = tuple(self.agents[number] for number in numbers)
-        return Group(names, slots, seen, action_layout.space, layout, action_layout, in_obs)
+        return AgentGroup(names, slots, seen, action_layout.space, layout, action_layout, in_obs)

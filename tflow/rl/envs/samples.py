@@ -1,6 +1,6 @@
-"""Small environments that ship with tflow, to test and show its algorithms on where gymnasium has none.
+"""Small environments that ship with tflow, for meta-learning and multi-agent algorithms.
 
-``Navigation`` is a family of tasks, for learning to learn. ``MultiCartPole`` has several agents, for one policy or many.
+``Navigation`` is a family of tasks, for meta-learning. ``MultiCartPole`` has several agents, for one policy or many.
 
 Importing this file registers ``tflow/Navigation-v0``; tflow does so when a plan names it. For ``gymnasium.make`` itself, which
 does not look for envs in other packages, it is ``"tflow.rl.envs.samples:tflow/Navigation-v0"``.
@@ -127,7 +127,7 @@ class Navigation(_Goals, gymnasium.Env[Array, Array]):
 
 
 class NavigationVector(_Goals, VectorEnv[Array, Array, Array]):
-    """Copies of ``Navigation`` as one array. All have the same task; each starts anew in the step that ends its episode."""
+    """Copies of ``Navigation`` as one array. All have the same task; each resets in the step that ends its episode."""
 
     metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}  # noqa: RUF012  # as gymnasium declares it
 
@@ -227,7 +227,7 @@ class MultiCartPole:
         return self._seen(acting), dict.fromkeys(acting, 1.0), over, cut, {agent: {} for agent in acting}
 
     def close(self) -> None:
-        """There is nothing to let go of."""
+        """Nothing to close."""
 
     def _seen(self, agents: list[str]) -> dict[str, Array]:
         rows = dict(zip(self.possible_agents, self.state.astype(np.float32), strict=True))

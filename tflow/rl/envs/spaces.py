@@ -1,8 +1,8 @@
-"""How observations and actions of gymnasium spaces lie in arrays, and what is checked on the way.
+"""Observations and actions of gymnasium spaces as arrays, with checks.
 
-A ``Layout`` is made once per observation space. It knows the arrays that the space needs (``tflow.rl.data.arrays``), copies the
-observation of a single env into a row, takes over the batch of a vector env without copying where it can, and finds rows that no
-policy can use. An ``ActionLayout`` does the same for actions, in the other direction.
+An ``ObsLayout`` is made once per observation space. It knows the arrays that the space needs (``tflow.rl.data.arrays``), copies
+the observation of a single env into a row, takes over the batch of a vector env without copying where it can, and finds invalid
+rows. An ``ActionLayout`` does the same for actions, in the other direction.
 
 Types: an observation may be of another float type than its space says, and of another integer type if no value changes: envs do
 that a lot. It is converted. Other differences are mistakes of the env and raise ``Mismatch``, which the adapters turn into an
@@ -53,7 +53,7 @@ class Leaf:
 
     @property
     def field(self) -> str:
-        """How errors and columns call it."""
+        """Its name in errors and columns."""
         return f"obs/{self.name}" if self.name else "obs"
 
     def converted(self, value: object, shape: tuple[int, ...]) -> Array:
@@ -82,7 +82,7 @@ class Leaf:
         )
 
     def problem(self, rows: Array) -> Mismatch | None:
-        """What is wrong with the values, if anything: not finite, or not one of the choices that the space has."""
+        """What is wrong with the values, if anything: not finite, or outside of a discrete space."""
         if self.dtype.kind == "f":
             if all_finite(rows):
                 return None
@@ -92,7 +92,7 @@ class Leaf:
             wrong = (rows < first) | (rows >= first + _choices(self.space))
             if not np.count_nonzero(wrong):
                 return None
-            what = "is none of the choices"
+            what = "is not in its discrete space"
         else:
             return None
         where = tuple(np.flatnonzero(wrong.reshape(len(rows), -1).any(axis=1)).tolist())
@@ -111,13 +111,13 @@ def _choices(space: spaces.Discrete | spaces.MultiDiscrete) -> Array:
 # --------------------------------------------------------------------------- observations
 
 
-class Layout:
-    """How observations of a space lie in arrays: one array, or a flat dictionary of them."""
+class ObsLayout:
+    """Layout of observations: one array, or a flat dictionary of arrays."""
 
     def __init__(self, space: AnySpace) -> None:
         self.space = space
         self.leaves = tuple(_leaves(space, ""))
-        self.plain = len(self.leaves) == 1 and not self.leaves[0].name
+        self.single = len(self.leaves) == 1 and not self.leaves[0].name
         names = [leaf.name for leaf in self.leaves]
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
@@ -125,13 +125,13 @@ class Layout:
                 f"obs/{twice}", "is the name of two parts of the observation: slashes join nested keys. Rename one of them."
             )
         self._leaf = {leaf.name: leaf for leaf in self.leaves}
-        self._one_float = self.plain and self.leaves[0].dtype.kind == "f"
+        self._one_float = self.single and self.leaves[0].dtype.kind == "f"
         self._checked = tuple(leaf for leaf in self.leaves if leaf.dtype.kind == "f" or not isinstance(leaf.space, spaces.Box))
 
     def empty(self, rows: int) -> Obs:
         """Arrays of zeros for that many rows."""
         arrays = {leaf.name: np.zeros((rows, *leaf.shape), leaf.dtype) for leaf in self.leaves}
-        return arrays[""] if self.plain else arrays
+        return arrays[""] if self.single else arrays
 
     def writer(self, target: Obs) -> Write:
         """A function that copies the observation of one env into a row of these arrays."""
@@ -146,7 +146,7 @@ class Layout:
 
     def batch(self, value: object, rows: int) -> Obs:
         """The observations of a vector env. Arrays that fit are taken as they are, not copied."""
-        if self.plain:
+        if self.single:
             return _batch_of(self.leaves[0], value, rows)
         arrays: dict[str, Array] = {}
         self._gather(self.space, "", value, rows, arrays)
@@ -189,7 +189,7 @@ class Layout:
             raise Mismatch(problem.field, problem.problem)
 
     def problem(self, obs: Obs) -> Mismatch | None:
-        """The first array with values that no policy can use, with the rows where they are."""
+        """The first array with invalid values, with their rows."""
         if self._one_float and not isinstance(obs, dict) and all_finite(obs):  # most envs, most of the time
             return None
         for leaf in self._checked:
@@ -302,7 +302,7 @@ def reward_problem(rewards: Array) -> Mismatch | None:
 
 
 class ActionLayout:
-    """How actions lie in arrays: one row per env, in the type of the space. Choices count from 0, also where the env's do not."""
+    """Layout of actions: one row per env, in the dtype of the space, with discrete actions numbered from 0."""
 
     def __init__(self, space: AnySpace) -> None:
         if not isinstance(space, (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)):
@@ -321,7 +321,7 @@ class ActionLayout:
         self.shifted = bool(self.first.any())
         self.continuous = self.dtype.kind == "f"
         self.choices = 0 if choices is None else int(_choices(choices).sum())
-        """How wide an action mask is: the number of choices, summed if there are several at once. 0: there is nothing to mask."""
+        """Width of an action mask: the number of discrete actions, summed over the parts. 0: no action masks."""
 
     def given(self, actions: Array, rows: int) -> Array:
         """A policy's actions as the env wants them. Floats are copied: envs clip their actions in place."""
@@ -371,7 +371,7 @@ class ActionLayout:
         return masks
 
     def no_choice(self, masks: Array) -> Mismatch | None:
-        """Rows in which nothing is allowed: a policy cannot act there."""
+        """Rows whose mask allows no action."""
         some = masks.any(axis=1)
         if np.count_nonzero(some) == len(masks):
             return None
@@ -379,7 +379,7 @@ class ActionLayout:
 
 
 def zero_based(space: AnySpace) -> AnySpace:
-    """The same choices, counted from 0."""
+    """The same space, with discrete actions numbered from 0."""
     if isinstance(space, spaces.Discrete) and space.start != 0:
         return spaces.Discrete(int(space.n))
     if isinstance(space, spaces.MultiDiscrete) and np.any(space.start):

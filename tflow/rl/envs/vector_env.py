@@ -1,5 +1,4 @@
-"""A gymnasium vector env behind our interface: one that a package brings along (CartPole, Atari), one of processes, an EnvPool, a
-user's own."""
+"""Adapter of gymnasium vector envs: native ones (CartPole, Atari), processes, EnvPool, a user's own."""
 
 from __future__ import annotations
 
@@ -12,14 +11,14 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, VectorEnv
 
 from tflow.errors import EnvError
 from tflow.rl.data.arrays import Array, Obs, flat, picked
-from tflow.rl.envs.env import MASK_FROM_THE_START, AnyVectorEnv, Envs, Faults, Infos, Step
+from tflow.rl.envs.env import MASK_FROM_THE_START, AnyVectorEnv, EnvFaults, Envs, EnvStep, Infos
 from tflow.rl.envs.spaces import Mismatch, reward_problem
 
 MakeVector = Callable[[int | None], AnyVectorEnv]
 
 
 class VectorEnvs(Envs):
-    """A gymnasium vector env, whichever of the three ways it has to reset itself.
+    """A gymnasium vector env, with any autoreset mode.
 
     Its arrays are handed on without a copy, so they live as long as it leaves them alone: at least until the next call.
     ``make`` takes a seed, for vector envs that can be seeded only then (``seeded_when_made``); others ignore it.
@@ -27,7 +26,7 @@ class VectorEnvs(Envs):
 
     def __init__(self, make: MakeVector, num: int, *, name: str, seed: int | None = None, seeded_when_made: bool = False) -> None:
         self.num, self.name, self._make = num, name, make
-        self.faults = Faults(name, "raise")
+        self.faults = EnvFaults(name, "raise")
         self._unused_seed, self._seeded_when_made = seed, seeded_when_made
         try:
             self._env = make(seed)
@@ -37,11 +36,11 @@ class VectorEnvs(Envs):
         self._layout, self._actions = self.faults.layouts(self.observation_space, self._env.single_action_space)
         self.action_space, self.own_action_space = self._actions.space, self._actions.own_space
         self._mode = _autoreset_mode(self.name, self._env)
-        leaf, plain = self._layout.leaves[0], isinstance(self._env.single_action_space, Discrete) and not self._actions.shifted
-        self._usual = (self._actions.dtype if plain else None, leaf.dtype if self._layout.plain else None, (num, *leaf.shape))
+        leaf, discrete = self._layout.leaves[0], isinstance(self._env.single_action_space, Discrete) and not self._actions.shifted
+        self._usual = (self._actions.dtype if discrete else None, leaf.dtype if self._layout.single else None, (num, *leaf.shape))
         self._send, self._recv = _halves(self._env)
         self._masked = False
-        self._resetting: Array | None = None  # envs that ended in the last step and use this one to reset
+        self._resetting: Array | None = None  # envs whose episode ended in the last step, and which reset in this one
 
     @property
     def first(self) -> object:
@@ -64,7 +63,7 @@ class VectorEnvs(Envs):
         except Exception as error:
             self._fail(error, "reset")
 
-    def step(self, actions: Array) -> Step:
+    def step(self, actions: Array) -> EnvStep:
         self.begin(actions)
         return self.finish()
 
@@ -77,7 +76,7 @@ class VectorEnvs(Envs):
             except Exception as error:
                 self._fail(error, "step")
 
-    def finish(self) -> Step:
+    def finish(self) -> EnvStep:
         try:
             raw, rewards, terminated, truncated, infos = self._env.step(self._begun) if self._recv is None else self._recv()
             usual = type(raw) is np.ndarray and raw.dtype is self._usual[1] and raw.shape == self._usual[2]
@@ -99,7 +98,7 @@ class VectorEnvs(Envs):
                 final_obs, obs, masks = self._ended(obs, masks, infos, done)
         except Exception as error:
             self._fail(error, "step")
-        return Step(obs, rewards, terminated, truncated, final_obs, valid, masks)
+        return EnvStep(obs, rewards, terminated, truncated, final_obs, valid, masks)
 
     def _ended(self, obs: Obs, masks: Array | None, infos: Infos, done: Array) -> tuple[Obs, Obs, Array | None]:
         """The last observations of the episodes that ended, and what the policy sees next."""
@@ -141,7 +140,7 @@ class VectorEnvs(Envs):
 
 
 def _halves(env: AnyVectorEnv) -> tuple[Callable[[Array], object] | None, Callable[[], Any] | None]:  # Any: as step gives it
-    """A step in two halves, if the vector env computes beside us: ale-py in threads, gymnasium in processes."""
+    """A step in two halves, if the vector env steps asynchronously: ale-py in threads, gymnasium in processes."""
     if isinstance(env, AsyncVectorEnv):
         return env.step_async, env.step_wait
     if type(env).__module__.startswith("ale_py"):  # others may mean something else by these names; wrappers know whole steps only
@@ -156,5 +155,5 @@ def _autoreset_mode(name: str, env: AnyVectorEnv) -> AutoresetMode:
     try:
         return AutoresetMode(mode)
     except ValueError:
-        problem = f"says {mode!r} about how it resets itself. Give its class metadata = {{'autoreset_mode': AutoresetMode(...)}}."
+        problem = f"has the autoreset mode {mode!r}. Give its class metadata = {{'autoreset_mode': AutoresetMode(...)}}."
         raise EnvError(problem, name, None, "metadata") from None

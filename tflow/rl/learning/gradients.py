@@ -1,4 +1,4 @@
-"""Gradients as items of a stream: computed beside the policies of the workers, averaged, applied by the learner."""
+"""Gradients as items of a stream: computed by the workers, averaged, applied by the learner."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Gradients(Frozen):
-    """The gradient of a loss, flat, as one array."""
+    """The flat gradient of a loss."""
 
     values: Array
     rows: int
@@ -36,13 +36,17 @@ class Gradients(Frozen):
 
 
 def of_one_policy(where: str, item: object) -> None:
-    """For plans that no type checker has seen."""
+    """Raise for a ``MultiBatch``, in plans that no type checker has seen."""
     if isinstance(item, MultiBatch):
-        raise TflowError(f"{where}: this is experience of several policies, but it takes that of one.")
+        raise TflowError(f"{where}: got a batch of several policies, but it takes one. Select(stream, policy=...) picks it.")
 
 
 class ComputeGradients(ActorOp["RolloutWorker", "Rollout", Gradients]):
-    """Computes the gradient of the worker's loss, or of another, inside the worker, with the weights that made the rollout."""
+    """Computes the gradient of the loss inside the worker, with the weights that sampled the rollout.
+
+    Args:
+        loss: Replaces the loss of the workers.
+    """
 
     def __init__(self, *, loss: Loss[Rollout, Async] | None = None) -> None:
         self.loss = loss
@@ -53,7 +57,7 @@ class ComputeGradients(ActorOp["RolloutWorker", "Rollout", Gradients]):
 
 
 class AverageGradients(Stateless[list[Gradients], Gradients]):
-    """The mean of several gradients, each counted by its rows: that of the loss on all their rows together."""
+    """Averages gradients, weighted by their rows: the gradient of the loss on all their rows together."""
 
     def apply(self, item: list[Gradients], /) -> Gradients:
         policies = {each.policy for each in item}

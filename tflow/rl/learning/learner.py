@@ -1,4 +1,4 @@
-"""A learner: a policy, its loss and its optimiser. It lives in the driver, in an actor of its own, or beside a worker."""
+"""A learner: a policy, its loss and its optimiser. It lives in the driver, in an actor of its own, or inside a worker."""
 
 from __future__ import annotations
 
@@ -23,57 +23,65 @@ from tflow.rl.policy.weights import Weights
 from tflow.rl.schedules import schedule_of
 
 AnyLoss = Loss[Any, Any]  # Any: what it reads and requires is checked where the plan is written
-MOST_SKIPPED = 10
-"""So many updates in a row that are not finite, and training is given up."""
+MAX_SKIPPED = 10
+"""After this many non-finite gradients in a row, training stops."""
 
 
-class Poisoned(TflowError):
-    """Gradients were not finite too often in a row. The weights are those of the last good update."""
+class NonFiniteGradient(TflowError):
+    """Too many gradients in a row were NaN or infinite. The weights are those of the last good update."""
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What some updates amounted to."""
+class UpdateResult:
+    """The result of training on a batch."""
 
     rows: int = 0
     updates: int = 0
     skipped: int = 0
-    """Updates that were not made, because the gradient was not finite."""
+    """Updates skipped because the gradient was not finite."""
     stats: Mapping[str, float] = field(default_factory=dict)
-    errors: Array | None = None
-    """How wrong each row was, in the order of the batch; only if the loss says so and each row was used once."""
+    td_errors: Array | None = None
+    """Absolute TD error of each row; only if the loss gives them and each row was used once."""
 
 
 def checked(loss: AnyLoss, value: object) -> LossValue:
-    """What a loss, which may be a user's, came to: something that can be made small."""
+    """The value of a loss, which may be a user's: a scalar that can be minimised."""
     where = f"{type(loss).__name__}.compute"
     if not isinstance(value, LossValue):
         raise TflowError(f"{where} must return a LossValue(total, stats), got {type(value).__name__}.")
-    if not is_number(value.total) or not value.total.requires_grad:
-        wanted = "total must be one number with a gradient, such as batch.mean(...) of what the policy says"
+    if not is_scalar(value.total) or not value.total.requires_grad:
+        wanted = "total must be a scalar with a gradient, such as batch.mean(...) of the policy's outputs"
         raise TflowError(f"{where}: {wanted}; got {value.total!r}.")
-    wrong = [name for name, stat in value.stats.items() if not is_number(stat)]
+    wrong = [name for name, stat in value.stats.items() if not is_scalar(stat)]
     if wrong:
-        raise TflowError(f"{where}: stats must be single numbers, as tensors; {' and '.join(wrong)} are not.")
+        raise TflowError(f"{where}: stats must be scalar tensors; {' and '.join(wrong)} are not.")
     return value
 
 
-def is_number(value: object) -> bool:
-    """True for a tensor without dimensions."""
+def is_scalar(value: object) -> bool:
+    """True for a scalar tensor."""
     return isinstance(value, torch.Tensor) and value.dim() == 0
 
 
-class Judged(NamedTuple):
-    """What a policy was wrong about."""
+class TDErrors(NamedTuple):
+    """TD errors of a batch."""
 
     errors: Array
-    """One number per row."""
-    goals: Array | None
-    """What the loss compared it with."""
+    """Absolute TD error of each row."""
+    targets: Array | None
+    """TD target of each row, if the loss gives them."""
 
 
 class Learner:
-    """Trains one policy."""
+    """Trains one policy.
+
+    Args:
+        policy: The policy, which is trained in place.
+        loss: The objective.
+        optimizer: Description of the optimiser.
+        seed: Seed of minibatches and of noisy layers.
+        threads: Threads to compute with; None chooses by the size of the network.
+    """
 
     def __init__(self, policy: Policy, loss: AnyLoss, optimizer: Optimizer, *, seed: int = 0, threads: int | None = None) -> None:
         self.policy = policy
@@ -88,14 +96,14 @@ class Learner:
         self.rng = np.random.default_rng(seed)
         self.updates = 0
         self.trained = 0
-        """Rows that went into updates."""
+        """Rows trained on."""
         self.env_steps: int | None = None
-        """How many env steps the run has made, if somebody says so: schedules go by it. Else they go by rows."""
+        """Env steps of the run, for schedules; None if not known, then the rows trained on stand in."""
         self.skipped_in_a_row = 0
-        self.renewed_at = 0
-        """The update after which the target network was last renewed."""
-        self.renewed_elsewhere = False
-        """``UpdateTargetNetwork`` sees to that, and the loss does not."""
+        self.target_updated_at = 0
+        """The update after which the target network was last updated."""
+        self.target_updated_elsewhere = False
+        """``UpdateTargetNetwork`` updates the target network, so the learner does not."""
         self._weights: tuple[int, Array] | None = None
         self._message: tuple[int, Weights] | None = None
 
@@ -109,7 +117,7 @@ class Learner:
         return self._weights[1]
 
     def message(self, policy: str, env_steps: int) -> Weights:
-        """What workers are sent; the same until the next update, so that it is packed once."""
+        """The weights as a message to workers; the same object until the next update, so that it is serialised once."""
         if self._message is None or self._message[0] != self.updates:
             self._message = self.updates, Weights(policy, self.weights, env_steps)
         return self._message[1]
@@ -119,30 +127,35 @@ class Learner:
         return self.weights
 
     def set_weights(self, weights: Array) -> None:
-        """Go on from other weights."""
+        """Replace the weights of the policy and of the target network."""
         self.policy.flat.set(weights)
         self._weights = self._message = None
         if self.target is not None:
             self.target.flat.set(weights)
 
-    def renew_target(self, *, every: int = 1, tau: float = 1.0) -> bool:
-        """Move the target network towards the policy, if so many updates were made since it last was."""
-        if self.target is None or self.updates - self.renewed_at < every:
+    def update_target(self, *, every: int = 1, tau: float = 1.0) -> bool:
+        """Update the target network if at least ``every`` updates were made since the last time; True if so.
+
+        Args:
+            every: Updates between target network updates.
+            tau: Polyak coefficient: 1 copies the weights, less moves towards them.
+        """
+        if self.target is None or self.updates - self.target_updated_at < every:
             return False
-        self.renewed_at = self.updates
+        self.target_updated_at = self.updates
         with torch.no_grad():
             self.target.flat.values.lerp_(self.policy.flat.values, tau)
         return True
 
-    def _renew(self, loss: AnyLoss) -> None:
-        every = None if self.renewed_elsewhere else loss.renews_every()
+    def _update_target_if_due(self, loss: AnyLoss) -> None:
+        every = None if self.target_updated_elsewhere else loss.target_update_every()
         if every is not None:
-            self.renew_target(every=every)
+            self.update_target(every=every)
 
     # ------------------------------------------------------------------- gradients
 
     def gradients(self, batch: AnyBatch, *, loss: AnyLoss | None = None, steps: int = 0) -> tuple[Array, dict[str, float]]:
-        """The flat gradient of the loss on a whole batch, and what the loss reports."""
+        """The flat gradient of the loss on a whole batch, and the stats of the loss."""
         chosen = loss or self.loss
         tensors = self._tensors(chosen.prepare(batch.untyped()))
         value = checked(chosen, chosen.compute(self.policy, tensors, target=self.target, steps=steps))
@@ -152,21 +165,21 @@ class Learner:
         return np.array(gradient.cpu().numpy(), copy=True), stats
 
     def apply(self, gradient: Array, *, max_norm: float | None = None, steps: int = 0) -> bool:
-        """Make one update with a gradient from elsewhere; False if it was skipped."""
+        """Take one optimiser step with a given gradient; False if it was skipped."""
         self.policy.flat.gradient.copy_(torch.from_numpy(np.array(gradient, copy=True)))
         made = self._step(max_norm, steps)
-        self._renew(self.loss)
+        self._update_target_if_due(self.loss)
         return made
 
     def _step(self, max_norm: float | None, steps: int) -> bool:
-        """One update with the gradient in the policy's memory, unless it is not finite."""
+        """One optimiser step with the gradient in the policy's flat memory, unless it is not finite."""
         gradient = self.policy.flat.gradient
         norm = float(torch.linalg.vector_norm(gradient))
         if not math.isfinite(norm):
             self.skipped_in_a_row += 1
-            if self.skipped_in_a_row >= MOST_SKIPPED:
-                raise Poisoned(
-                    f"{MOST_SKIPPED} gradients in a row were not finite. The weights are those of the last good update. Look for "
+            if self.skipped_in_a_row >= MAX_SKIPPED:
+                raise NonFiniteGradient(
+                    f"{MAX_SKIPPED} gradients in a row were not finite. The weights are those of the last good update. Look for "
                     "rewards or observations that are very large, lower the learning rate, or clip gradients (max_grad_norm=)."
                 )
             return False
@@ -190,47 +203,56 @@ class Learner:
         minibatch: int | None = None,
         max_norm: float | None = None,
         steps: int = 0,
-    ) -> Outcome:
-        """Go over a batch ``epochs`` times in minibatches of that many rows (None: all at once), in a new order each time."""
+    ) -> UpdateResult:
+        """Train on a batch.
+
+        Args:
+            batch: The batch.
+            loss: Replaces the learner's own.
+            epochs: Passes over the batch, each in a new random order.
+            minibatch: Rows per gradient step; None takes the whole batch.
+            max_norm: Clip gradients to this global norm; None does not clip.
+            steps: Env steps so far, for schedules.
+        """
         if not len(batch):
-            return Outcome()
+            return UpdateResult()
         with threads(self.threads):
             return self._train(batch, loss or self.loss, epochs, minibatch, max_norm, steps)
 
     def _train(
         self, batch: AnyBatch, chosen: AnyLoss, epochs: int, minibatch: int | None, max_norm: float | None, steps: int
-    ) -> Outcome:
-        pieces = chosen.in_order and minibatch is not None and minibatch < len(batch)
+    ) -> UpdateResult:
+        pieces = chosen.sequential and minibatch is not None and minibatch < len(batch)
         tensors = self._tensors(chosen.prepare(batch.untyped()), pieces=pieces)
         units = len(tensors) // max(tensors.length, 1)
         rows_each = max(1.0, len(batch) / units)  # padding is no row
         size = units if minibatch is None else max(1, int(minibatch / rows_each))
         reported: dict[str, list[torch.Tensor]] = {}
-        errors: torch.Tensor | None = None
-        made = skipped = looked = 0
+        td_errors: torch.Tensor | None = None
+        made = skipped = evaluated = 0
         for part in self._minibatches(tensors, units, size, epochs):
             value = checked(chosen, chosen.compute(self.policy, part, target=self.target, steps=steps))
-            looked += 1
+            evaluated += 1
             for name, stat in (("loss", value.total), *value.stats.items()):
                 reported.setdefault(name, []).append(stat.detach())
-            if value.enough:
+            if value.early_stop:
                 break
             self.policy.flat.gradients_of(value.total)
             if self._step(max_norm, steps):
                 made += 1
             else:
                 skipped += 1
-            errors = value.errors
+            td_errors = value.td_errors
         rows = len(batch) if made + skipped else 0
         self.trained += rows
-        self._renew(chosen)
-        stats = {name: float(torch.stack(each).sum()) / looked for name, each in reported.items()}
-        whole = errors is not None and epochs == 1 and size >= units
-        found = errors.detach().cpu().numpy() if whole and errors is not None else None
-        return Outcome(rows, made, skipped, stats, found)
+        self._update_target_if_due(chosen)
+        stats = {name: float(torch.stack(each).sum()) / evaluated for name, each in reported.items()}
+        once = td_errors is not None and epochs == 1 and size >= units
+        found = td_errors.detach().cpu().numpy() if once and td_errors is not None else None
+        return UpdateResult(rows, made, skipped, stats, found)
 
     def _minibatches(self, tensors: Tensors, units: int, size: int, epochs: int) -> Iterator[Tensors]:
-        """Those of all epochs, each epoch in a new order."""
+        """The minibatches of all epochs, each epoch in a new random order."""
         for _ in range(epochs):
             if size >= units:
                 yield tensors
@@ -239,18 +261,21 @@ class Learner:
             for start in range(0, units, size):
                 yield tensors.take(order[start : start + size])
 
-    def errors(self, batch: AnyBatch, *, loss: AnyLoss | None = None, own_target: bool = False) -> Judged:
-        """How wrong the policy is about each row, without learning from it; ``own_target`` compares it with itself."""
+    def td_errors(self, batch: AnyBatch, *, loss: AnyLoss | None = None, use_target: bool = True) -> TDErrors:
+        """TD errors of a batch, without training on it; without ``use_target``, the policy bootstraps from itself."""
         chosen = loss or self.loss
         tensors = self._tensors(chosen.prepare(batch.untyped()))
         with torch.no_grad():
-            value = chosen.compute(self.policy, tensors, target=self.policy if own_target else self.target, steps=0)
-        if value.errors is None:
-            raise TflowError(f"{type(chosen).__name__} does not say how wrong each row is, so there are no priorities to update.")
-        return Judged(value.errors.cpu().numpy(), None if value.goals is None else value.goals.cpu().numpy())
+            value = chosen.compute(self.policy, tensors, target=self.target if use_target else self.policy, steps=0)
+        if value.td_errors is None:
+            raise TflowError(
+                f"{type(chosen).__name__} gives no TD errors (LossValue.td_errors), so there are no priorities to update."
+            )
+        targets = None if value.td_targets is None else value.td_targets.cpu().numpy()
+        return TDErrors(value.td_errors.cpu().numpy(), targets)
 
     def _tensors(self, batch: Batch[str], *, pieces: bool = False) -> Tensors:
-        """A batch for the loss: as sequences, if there is a memory or whole pieces must stay together."""
+        """A batch for the loss: as sequences, if the policy is recurrent or whole pieces must stay together."""
         if not self.policy.recurrent and not pieces:
             return Tensors.of(batch, self.policy.device)
         if "mask" not in batch:
@@ -261,21 +286,21 @@ class Learner:
     # ------------------------------------------------------------------- state
 
     def state(self) -> dict[str, object]:
-        """All that changes, for a checkpoint."""
+        """The state, for a checkpoint."""
         return {
             "weights": self.policy.flat.get(),
             "target": None if self.target is None else self.target.flat.get(),
             "optimizer": copy.deepcopy(self.optimizer.state_dict()),  # it shares memory with the optimiser
             "rng": self.rng.bit_generator.state,
-            "counts": [self.updates, self.trained, self.skipped_in_a_row, self.renewed_at],
+            "counts": [self.updates, self.trained, self.skipped_in_a_row, self.target_updated_at],
         }
 
     def load(self, state: Mapping[str, Any]) -> None:  # Any: what state() gave
-        """Go on from a state."""
+        """Restore a state."""
         self.policy.flat.set(state["weights"])
         if self.target is not None:
             self.target.flat.set(state["target"])
         self.optimizer.load_state_dict(copy.deepcopy(state["optimizer"]))
         self.rng.bit_generator.state = state["rng"]
-        self.updates, self.trained, self.skipped_in_a_row, self.renewed_at = state["counts"]
+        self.updates, self.trained, self.skipped_in_a_row, self.target_updated_at = state["counts"]
         self._weights = self._message = None

@@ -1,4 +1,4 @@
-"""Losses: what is made small. A loss says in its type which columns it reads and whether it needs a synchronous stream.
+"""Losses, to be minimised. A loss says in its type which columns it reads and whether it needs a synchronous stream.
 
 ``Loss[A, R]``: ``A`` is the batch it reads, ``R`` the capability that training on it requires: ``Sync`` if the data must come
 from the current weights. Workers carry their loss in their type, so ``TrainOneStep(workers)`` asks its stream for exactly that.
@@ -27,59 +27,66 @@ if TYPE_CHECKING:
     from tflow.rl.policy.policy import ActorCritic, Policy, QPolicy
     from tflow.rl.policy.tensors import Tensors
 
-MOST_SHIFT = 20.0
-"""Ratios of probabilities are at most e to this: beyond, a clipped row would still have a gradient that is not a number."""
+MAX_LOG_RATIO = 20.0
+"""Log probability ratios are capped at this: beyond, the exponential overflows, and even a clipped row has a NaN gradient."""
 Reads = TypeVar("Reads", contravariant=True)
 Requires = TypeVar("Requires", contravariant=True, bound=Async, default=Async)
 
 ReplayedColumns = Literal["obs", "actions", "rewards", "terminated", "next_obs", "discounts", "weights", "ids"]
 Replayed: TypeAlias = Batch[ReplayedColumns]
-"""What replay yields: rows that stand alone. ``discounts`` says how much the value of ``next_obs`` counts, ``weights`` corrects
-for sampling by priority, ``ids`` tell the buffer which rows these are."""
+"""What replay yields: single transitions. ``discounts`` multiplies the value of ``next_obs`` (0 after termination), ``weights``
+are the importance-sampling weights of prioritized replay, ``ids`` identify the rows in the buffer."""
 
 
 class LossValue(NamedTuple):
     """A loss on one minibatch."""
 
     total: Tensor
-    """What is made small."""
+    """The scalar to minimise."""
     stats: Mapping[str, Tensor]
-    """Numbers to report."""
-    errors: Tensor | None = None
-    """How wrong each row was, for priorities."""
-    goals: Tensor | None = None
-    """What the errors are measured against, without a gradient: handed on in the batch, it is computed once."""
-    enough: bool = False
-    """The policy has moved as far as this batch can carry it: no more updates on it."""
+    """Scalars to report."""
+    td_errors: Tensor | None = None
+    """Absolute TD error of each row, for priorities."""
+    td_targets: Tensor | None = None
+    """TD target of each row, without gradient. Passed on in the batch, it is computed once."""
+    early_stop: bool = False
+    """No more updates on this batch: the policy has moved too far from the one that sampled."""
 
 
 class Loss(ABC, Generic[Reads, Requires]):
-    """What a policy is trained on. Derive from it, with the batch that yours reads and the capability that it requires."""
+    """A training objective. Derive from it with the batch that yours reads and the capability that it requires."""
 
     has_target: ClassVar[bool] = False
-    """It compares with an older copy of the policy, which ``UpdateTargetNetwork`` renews."""
+    """It uses a target network, which ``UpdateTargetNetwork`` or the learner updates."""
     adapts: ClassVar[bool] = False
-    """Workers go from task to task, and ``AdaptToTask`` follows them."""
-    undivided: ClassVar[bool] = False
-    """It looks at a batch as a whole: there are no minibatches."""
-    in_order: ClassVar[bool] = False
-    """It looks at rows that follow each other, so minibatches are made of whole pieces."""
+    """Meta-learning: workers sample a task at a time, and ``AdaptToTask`` adapts the policy to it."""
+    full_batch: ClassVar[bool] = False
+    """It needs whole batches: no minibatches."""
+    sequential: ClassVar[bool] = False
+    """It needs consecutive steps, so minibatches are made of whole pieces."""
 
     @abstractmethod
     def policy(self) -> PolicySpec:
         """The kind of policy that it trains."""
 
-    def renews_every(self) -> int | None:
-        """After how many updates the learner renews the target network by itself; None: somebody else does."""
+    def target_update_every(self) -> int | None:
+        """Updates between target network updates by the learner; None leaves them to ``UpdateTargetNetwork``."""
         return None
 
     def prepare(self, batch: Batch[str], /) -> Batch[str]:
-        """Add what can be computed once, before the batch is cut into minibatches."""
+        """Add columns that are computed once per batch, before it is split into minibatches."""
         return batch
 
     @abstractmethod
     def compute(self, policy: Policy, batch: Tensors, /, *, target: Policy | None, steps: int) -> LossValue:
-        """The loss on some rows, after so many env steps. The tensors share memory with the batch: change none in place."""
+        """Compute the loss on a minibatch.
+
+        Args:
+            policy: The policy to train.
+            batch: The minibatch. Its tensors share memory with the batch: do not change them in place.
+            target: The target network, if the loss has one.
+            steps: Env steps so far, for schedules.
+        """
 
 
 def batch_of(loss: Loss[Any, Any]) -> object:  # Any: whatever it reads and requires
@@ -93,33 +100,40 @@ def is_on_policy(loss: Loss[Any, Any]) -> bool:  # Any: whatever it reads and re
 
 
 def actor_critic(loss: object, policy: Policy) -> ActorCritic:
-    """The policy as the kind that a loss needs."""
+    """The policy as an actor-critic; raises if it is none."""
     from tflow.rl.policy.policy import ActorCritic
 
-    check.instance(type(loss).__name__, "the policy", policy, ActorCritic, "one with a distribution and a value")
+    check.instance(
+        type(loss).__name__, "the policy", policy, ActorCritic, "an actor-critic, with an action distribution and a state value"
+    )
     return cast("ActorCritic", policy)
 
 
 def q_policy(loss: object, policy: Policy | None) -> QPolicy:
-    """The policy as the kind that a loss needs."""
+    """The policy as a Q-network; raises if it is none."""
     from tflow.rl.policy.policy import QPolicy
 
-    check.instance(type(loss).__name__, "the policy", policy, QPolicy, "one with a value of each action")
+    check.instance(type(loss).__name__, "the policy", policy, QPolicy, "one with Q-values")
     return cast("QPolicy", policy)
 
 
 @dataclass(frozen=True)
 class A3CLoss(Loss[Rollout, Async]):
-    """Advantage actor-critic (arXiv 1602.01783): policy gradient, squared error of the values, entropy.
+    """Advantage actor-critic (arXiv 1602.01783): policy gradient, squared value error, entropy bonus.
 
-    Advantages are computed from the values that the rollout came with; ``lam=1`` is the n-step return of the paper.
+    Advantages are computed from the values predicted at sampling time.
     """
 
     gamma: float = 0.99
+    """Discount factor; usually 0.95 to 0.999."""
     lam: float = 1.0
+    """GAE lambda. 0 is one-step TD, 1 the n-step return of the paper; usually 0.9 to 1."""
     value_coef: float = 0.5
+    """Weight of the value loss; usually 0.25 to 1."""
     entropy_coef: float | Schedule = 0.01
+    """Weight of the entropy bonus, or a schedule; usually 0 to 0.01. Larger: more exploration."""
     spec: ActorCriticSpec = field(default=ActorCriticSpec())
+    """Options of the actor-critic."""
 
     def __post_init__(self) -> None:
         check.share("A3CLoss", "gamma", self.gamma)
@@ -135,11 +149,11 @@ class A3CLoss(Loss[Rollout, Async]):
 
     def compute(self, policy: Policy, batch: Tensors, /, *, target: Policy | None, steps: int) -> LossValue:
         found = actor_critic(self, policy).evaluate(batch)
-        gain = batch.mean(found.logp * batch["advantages"])
-        miss = batch.mean((found.values - batch["returns"]).square())
+        policy_loss = -batch.mean(found.logp * batch["advantages"])
+        value_loss = batch.mean((found.values - batch["returns"]).square())
         entropy = batch.mean(found.entropy)
-        total = -gain + self.value_coef * miss - schedule_of(self.entropy_coef).at(steps) * entropy
-        return LossValue(total, {"policy_loss": -gain, "value_loss": miss, "entropy": entropy})
+        total = policy_loss + self.value_coef * value_loss - schedule_of(self.entropy_coef).at(steps) * entropy
+        return LossValue(total, {"policy_loss": policy_loss, "value_loss": value_loss, "entropy": entropy})
 
 
 PPOReads: TypeAlias = Batch[Literal["obs", "actions", "logp", "values", "advantages", "returns"]]
@@ -147,23 +161,27 @@ PPOReads: TypeAlias = Batch[Literal["obs", "actions", "logp", "values", "advanta
 
 @dataclass(frozen=True)
 class PPOLoss(Loss[PPOReads, Sync]):
-    """Proximal policy optimisation with clipped ratios (arXiv 1707.06347)."""
+    """Proximal policy optimisation with the clipped surrogate objective (arXiv 1707.06347)."""
 
     clip: float | Schedule = 0.2
+    """Clip range of the probability ratio, or a schedule; usually 0.1 to 0.3. Larger: larger policy updates."""
     value_clip: float | None = None
-    """How far the values may move per batch; None lets them."""
+    """Clip range of the values, around those predicted at sampling time. None: no clipping."""
     value_coef: float = 0.5
+    """Weight of the value loss; usually 0.25 to 1."""
     entropy_coef: float | Schedule = 0.0
+    """Weight of the entropy bonus, or a schedule; usually 0 to 0.01. Larger: more exploration."""
     scale_values: bool = True
-    """The error of the values counts in units of the variance of the returns, where that is more than 1: however large rewards
-    are, it does not drown what the policy is to learn."""
+    """Normalise the value loss by the variance of the returns where that is above 1, so that it does not dominate when rewards
+    are large."""
     normalize: bool = True
-    """Standardise the advantages of each minibatch."""
+    """Standardise advantages per minibatch."""
     kl_coef: float | Schedule = 0.0
-    """How much the divergence from the policy that acted is penalised."""
+    """Coefficient of the penalty on the KL divergence from the policy that sampled, or a schedule; 0 is off."""
     max_kl: float | None = None
-    """A minibatch on which the policy has diverged further than this ends the training on its batch; None goes on."""
+    """Early stopping: a minibatch with a larger KL divergence ends the epochs on its batch; usually 0.01 to 0.05. None: off."""
     spec: ActorCriticSpec = field(default=ActorCriticSpec())
+    """Options of the actor-critic."""
 
     def __post_init__(self) -> None:
         check.positive("PPOLoss", "clip", schedule_of(self.clip, where="PPOLoss: clip").at(0))
@@ -175,8 +193,8 @@ class PPOLoss(Loss[PPOReads, Sync]):
     def policy(self) -> PolicySpec:
         return self.spec
 
-    def gains(self, ratio: Tensor, advantages: Tensor, clip: float) -> Tensor:
-        """What is gained per row when the probability of its action changes by a ratio: nothing more beyond the clip."""
+    def surrogate(self, ratio: Tensor, advantages: Tensor, clip: float) -> Tensor:
+        """The clipped surrogate objective of each row, to be maximised, given the probability ratios."""
         import torch
 
         return torch.minimum(advantages * ratio, advantages * ratio.clamp(1 - clip, 1 + clip))
@@ -188,25 +206,31 @@ class PPOLoss(Loss[PPOReads, Sync]):
         advantages, clip = batch["advantages"], schedule_of(self.clip).at(steps)
         if self.normalize and len(batch) > 1:
             advantages = batch.standardized(advantages)
-        shift = found.logp - batch["logp"]
-        ratio = shift.clamp(max=MOST_SHIFT).exp()
-        gain = batch.mean(self.gains(ratio, advantages, clip))
-        misses = (found.values - batch["returns"]).square()
+        log_ratio = found.logp - batch["logp"]
+        ratio = log_ratio.clamp(max=MAX_LOG_RATIO).exp()
+        policy_loss = -batch.mean(self.surrogate(ratio, advantages, clip))
+        value_errors = (found.values - batch["returns"]).square()
         if self.value_clip is not None:
-            near = batch["values"] + (found.values - batch["values"]).clamp(-self.value_clip, self.value_clip)
-            misses = torch.maximum(misses, (near - batch["returns"]).square())
-        miss, entropy = batch.mean(misses), batch.mean(found.entropy)
-        kl = batch.mean(ratio - 1 - shift)  # an unbiased estimate that is never negative, and so is its gradient's
+            clipped_values = batch["values"] + (found.values - batch["values"]).clamp(-self.value_clip, self.value_clip)
+            value_errors = torch.maximum(value_errors, (clipped_values - batch["returns"]).square())
+        value_loss, entropy = batch.mean(value_errors), batch.mean(found.entropy)
+        kl = batch.mean(ratio - 1 - log_ratio)  # unbiased and never negative, and its gradient is unbiased too
         scale = batch.moments(batch["returns"])[1].square().clamp(min=1.0) if self.scale_values else 1.0
-        total = self.value_coef * miss / scale - gain
-        bonus, penalty = schedule_of(self.entropy_coef).at(steps), schedule_of(self.kl_coef).at(steps)
-        if bonus:  # what counts nothing is left out: its gradient would be computed all the same
-            total = total - bonus * entropy
-        if penalty:
-            total = total + penalty * kl
+        total = self.value_coef * value_loss / scale + policy_loss
+        entropy_coef, kl_coef = schedule_of(self.entropy_coef).at(steps), schedule_of(self.kl_coef).at(steps)
+        if entropy_coef:  # a term of weight 0 is left out: its gradient would be computed all the same
+            total = total - entropy_coef * entropy
+        if kl_coef:
+            total = total + kl_coef * kl
         clipped = batch.mean(((ratio.detach() - 1).abs() > clip).float())
-        stats = {"policy_loss": -gain, "value_loss": miss, "entropy": entropy, "kl": kl.detach(), "clipped": clipped}
-        return LossValue(total, stats, enough=self.max_kl is not None and float(kl.detach()) > self.max_kl)
+        stats = {
+            "policy_loss": policy_loss,
+            "value_loss": value_loss,
+            "entropy": entropy,
+            "kl": kl.detach(),
+            "clipped": clipped,
+        }
+        return LossValue(total, stats, early_stop=self.max_kl is not None and float(kl.detach()) > self.max_kl)
 
 
 IMPALAReads: TypeAlias = Batch[Literal["obs", "actions", "logp", "rewards", "terminated"]]
@@ -214,21 +238,25 @@ IMPALAReads: TypeAlias = Batch[Literal["obs", "actions", "logp", "rewards", "ter
 
 @dataclass(frozen=True)
 class IMPALALoss(Loss[IMPALAReads, Async]):
-    """Actor-critic whose learner is ahead of the policy that acted, corrected by V-trace (arXiv 1802.01561).
+    """Off-policy actor-critic with V-trace (arXiv 1802.01561)."""
 
-    Ratios of probabilities are clipped at ``clip_rho`` in the targets of the values and at ``clip_pg_rho`` in the policy
-    gradient; ``clip_c`` says how far corrections reach back.
-    """
-
-    in_order: ClassVar[bool] = True
+    sequential: ClassVar[bool] = True
     gamma: float = 0.99
+    """Discount factor; usually 0.95 to 0.999."""
     lam: float = 1.0
+    """Lambda of V-trace: 0 is one-step TD, 1 as in the paper; usually 0.9 to 1."""
     clip_rho: float = 1.0
+    """Clip of the importance weights in the value targets (rho-bar); usually 1. Larger: less bias, more variance."""
     clip_c: float = 1.0
+    """Clip of the trace coefficients (c-bar); usually 1. Larger: corrections reach further back, with more variance."""
     clip_pg_rho: float = 1.0
+    """Clip of the importance weights in the policy gradient; usually 1. Larger: less bias, more variance."""
     value_coef: float = 0.5
+    """Weight of the value loss; usually 0.25 to 1."""
     entropy_coef: float | Schedule = 0.01
+    """Weight of the entropy bonus, or a schedule; usually 0 to 0.01. Larger: more exploration."""
     spec: ActorCriticSpec = field(default=ActorCriticSpec())
+    """Options of the actor-critic."""
 
     def __post_init__(self) -> None:
         check.share("IMPALALoss", "gamma", self.gamma)
@@ -241,31 +269,34 @@ class IMPALALoss(Loss[IMPALAReads, Async]):
         return self.spec
 
     def compute(self, policy: Policy, batch: Tensors, /, *, target: Policy | None, steps: int) -> LossValue:
-        from tflow.rl.learning.vtrace import corrected
+        from tflow.rl.learning.vtrace import vtrace_targets
 
         found = actor_critic(self, policy).evaluate(batch)
         clips = {"clip_rho": self.clip_rho, "clip_c": self.clip_c, "clip_pg_rho": self.clip_pg_rho}
-        goals = corrected(actor_critic(self, policy), batch, found, gamma=self.gamma, lam=self.lam, **clips)
-        gain = batch.mean(found.logp * goals.advantages)
-        miss = batch.mean((found.values - goals.values).square())
+        targets = vtrace_targets(actor_critic(self, policy), batch, found, gamma=self.gamma, lam=self.lam, **clips)
+        policy_loss = -batch.mean(found.logp * targets.advantages)
+        value_loss = batch.mean((found.values - targets.values).square())
         entropy = batch.mean(found.entropy)
-        total = -gain + self.value_coef * miss - schedule_of(self.entropy_coef).at(steps) * entropy
-        stats = {"policy_loss": -gain, "value_loss": miss, "entropy": entropy, "rho": batch.mean(goals.rhos)}
+        total = policy_loss + self.value_coef * value_loss - schedule_of(self.entropy_coef).at(steps) * entropy
+        rho = batch.mean(targets.rhos)
+        stats = {"policy_loss": policy_loss, "value_loss": value_loss, "entropy": entropy, "rho": rho}
         return LossValue(total, stats)
 
 
 @dataclass(frozen=True)
 class DQNLoss(Loss[Replayed, Async]):
-    """Deep Q-learning: the error against the value that a target network gives the next state, best action by the policy itself
-    (``double``); on distributions instead of means if the policy has them (C51, quantile regression)."""
+    """Deep Q-learning with a target network (Mnih et al. 2015): Huber loss on TD errors, or the distributional losses of C51 and
+    QR-DQN if ``spec`` says so."""
 
     has_target: ClassVar[bool] = True
     double: bool = True
+    """Double Q-learning: the policy chooses the next action, the target network evaluates it."""
     huber: float | None = 1.0
-    """From where on errors count linearly; None: all are squared."""
+    """Huber threshold: larger TD errors count linearly; usually 1. None: squared error."""
     target_every: int | None = 500
-    """Updates after which the learner renews the target network; None leaves it to ``UpdateTargetNetwork``."""
+    """Updates between copies of the weights to the target network; None leaves them to ``UpdateTargetNetwork``."""
     spec: QSpec = field(default=QSpec())
+    """Options of the Q-network."""
 
     def __post_init__(self) -> None:
         if self.huber is not None:
@@ -276,7 +307,7 @@ class DQNLoss(Loss[Replayed, Async]):
     def policy(self) -> PolicySpec:
         return self.spec
 
-    def renews_every(self) -> int | None:
+    def target_update_every(self) -> int | None:
         return self.target_every
 
     def compute(self, policy: Policy, batch: Tensors, /, *, target: Policy | None, steps: int) -> LossValue:
@@ -284,28 +315,28 @@ class DQNLoss(Loss[Replayed, Async]):
 
         from tflow.rl.learning import q_learning
 
-        own = q_policy(self, policy)
-        own.net.train()  # noisy layers learn with noise
-        own.fresh_noise()
-        goals = batch["goals"] if "goals" in batch else self.goals(own, q_policy(self, target), batch)
-        errors, taken = q_learning.errors(own, batch, goals, huber=self.huber)
+        online = q_policy(self, policy)
+        online.net.train()  # noisy layers learn with noise
+        online.fresh_noise()
+        known = "td_targets" in batch
+        td_targets = batch["td_targets"] if known else self.td_targets(online, q_policy(self, target), batch)
+        errors, taken = q_learning.errors(online, batch, td_targets, huber=self.huber)
         weights = batch["weights"] if "weights" in batch else torch.ones_like(batch["rewards"])
         total = batch.mean(weights * errors.loss)
         stats = {"q": batch.mean(taken), "td_error": batch.mean(errors.td.abs())}
-        return LossValue(total, stats, errors.td.abs(), goals)
+        return LossValue(total, stats, errors.td.abs(), td_targets)
 
-    def goals(self, policy: QPolicy, target: QPolicy, batch: Tensors) -> Tensor:
-        """What the values of the actions taken should have been: reward and value of the next state, by the target network."""
+    def td_targets(self, policy: QPolicy, target: QPolicy, batch: Tensors) -> Tensor:
+        """TD targets of the actions taken: the reward plus the discounted value of the next state, by the target network."""
         import torch
 
         from tflow.rl.learning import q_learning
 
         target.fresh_noise()
         with torch.no_grad():
-            following = target.outputs(batch, "next_obs")
-            judged = policy.outputs(batch, "next_obs") if self.double else following
-            values = policy.net.q_values(judged)
+            next_outputs = target.outputs(batch, "next_obs")
+            values = policy.net.q_values(policy.outputs(batch, "next_obs") if self.double else next_outputs)
             if "next_masks" in batch:
                 values = values.masked_fill(~batch["next_masks"], -math.inf)
             best = values.argmax(dim=1)
-            return q_learning.goals(policy, batch, following, best)
+            return q_learning.td_targets(policy, batch, next_outputs, best)

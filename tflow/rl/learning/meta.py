@@ -1,8 +1,8 @@
-"""Learning to adapt (MAML, arXiv 1703.03400): workers adapt to a task each, the learner makes that adaptation better.
+"""Meta-learning (MAML, arXiv 1703.03400): workers adapt the policy to a task each, the learner takes the meta-gradient.
 
-A worker plays a task, makes ``inner_steps`` plain gradient steps on what it saw, playing again after each, and goes back to the
-weights that it was sent. What it yields is one batch: ``task`` says which task a row is about, ``phase`` after how many inner
-steps it was played. The loss makes the same inner steps once more, differentiably, and judges the rows of the last phase.
+A worker samples a task, takes ``inner_steps`` steps of policy gradient, sampling again after each, and goes back to the weights
+that it was sent. It yields one batch: ``task`` is the task of a row, ``phase`` the number of inner steps before it was sampled.
+The loss repeats the inner steps, differentiably, and evaluates the outer objective on the rows of the last phase.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tflow.rl.data import estimators
 from tflow.rl.data.arrays import Array
 from tflow.rl.data.batch import Batch, Rollout, Sampled
 from tflow.rl.data.episodes import NONE, Episodes
-from tflow.rl.learning.losses import MOST_SHIFT, Loss, LossValue, actor_critic
+from tflow.rl.learning.losses import MAX_LOG_RATIO, Loss, LossValue, actor_critic
 from tflow.rl.policy.policy_spec import ActorCriticSpec, PolicySpec
 from tflow.rl.policy.threads import one_thread
 from tflow.rl.rollout.worker import SingleWorker
@@ -33,27 +33,33 @@ if TYPE_CHECKING:
     from tflow.rl.rollout.worker import RolloutWorker
 
 Adapted: TypeAlias = Batch[Sampled | Literal["advantages", "task", "phase"]]
-"""What workers yield that adapt to tasks."""
+"""What ``AdaptToTask`` yields."""
 Ready: TypeAlias = Batch[Sampled | Literal["advantages"]]
 MAMLReads: TypeAlias = Batch[Literal["obs", "actions", "logp", "advantages", "task", "phase"]]
 
 
 @dataclass(frozen=True)
 class MAMLLoss(Loss[MAMLReads, Sync]):
-    """How well a policy does after adapting: the clipped policy gradient (as PPO) on what was played last, differentiated
-    through ``inner_steps`` gradient steps of size ``inner_lr`` on what was played before."""
+    """The outer objective of MAML: PPO's clipped surrogate after adaptation, differentiated through the inner steps."""
 
     adapts: ClassVar[bool] = True
-    undivided: ClassVar[bool] = True
+    full_batch: ClassVar[bool] = True
     inner_lr: float = 0.1
+    """Learning rate of the inner loop; usually 0.01 to 0.5. Larger: faster adaptation, but less stable."""
     inner_steps: int = 1
+    """Gradient steps of adaptation per task; usually 1 to 5."""
     first_order: bool = False
-    """Leave out the derivative of the inner gradients: cheaper, and less exact."""
+    """First-order MAML: leave out the second derivatives. Cheaper, but the meta-gradient is biased."""
     clip: float = 0.2
+    """Clip range of the probability ratio; usually 0.1 to 0.3."""
     entropy_coef: float = 0.0
+    """Weight of the entropy bonus of the adapted policy; usually 0 to 0.01."""
     gamma: float = 0.99
+    """Discount factor; usually 0.95 to 0.999."""
     lam: float = 1.0
+    """GAE lambda. 0 is one-step TD, 1 Monte Carlo; usually 0.95 to 1."""
     spec: ActorCriticSpec = field(default=ActorCriticSpec())
+    """Options of the actor-critic."""
 
     def __post_init__(self) -> None:
         check.positive("MAMLLoss", "inner_lr", self.inner_lr)
@@ -68,13 +74,13 @@ class MAMLLoss(Loss[MAMLReads, Sync]):
     def compute(self, policy: Policy, batch: Tensors, /, *, target: Policy | None, steps: int) -> LossValue:
         import torch
 
-        acting, tasks = actor_critic(self, policy), batch["task"]
-        found = [self.after_adapting(acting, batch.take((tasks == task).nonzero()[:, 0])) for task in torch.unique(tasks)]
-        gain, entropy, shift = (torch.stack(numbers).mean() for numbers in zip(*found, strict=True))
-        return LossValue(-gain - self.entropy_coef * entropy, {"policy_loss": -gain, "entropy": entropy, "kl": shift})
+        adaptable, tasks = actor_critic(self, policy), batch["task"]
+        found = [self.after_adapting(adaptable, batch.take((tasks == task).nonzero()[:, 0])) for task in torch.unique(tasks)]
+        surrogate, entropy, kl = (torch.stack(numbers).mean() for numbers in zip(*found, strict=True))
+        return LossValue(-surrogate - self.entropy_coef * entropy, {"policy_loss": -surrogate, "entropy": entropy, "kl": kl})
 
     def after_adapting(self, policy: ActorCritic, batch: Tensors) -> tuple[Tensor, Tensor, Tensor]:
-        """What is gained on one task, the entropy there, and how far the adapted policy has moved since it was played."""
+        """Of one task: the surrogate objective, the entropy, and the KL divergence from the adapted policy that sampled."""
         import torch
 
         weights: Tensor = policy.flat.parameter
@@ -82,22 +88,22 @@ class MAMLLoss(Loss[MAMLReads, Sync]):
             weights = self.inner_step(policy, weights, rows_of(batch, phase))
         last = rows_of(batch, self.inner_steps)
         found = policy.evaluate(last, weights)
-        shift = found.logp - last["logp"]
-        ratio, advantages = shift.clamp(max=MOST_SHIFT).exp(), last["advantages"]
-        gain = torch.minimum(advantages * ratio, advantages * ratio.clamp(1 - self.clip, 1 + self.clip)).mean()
-        return gain, found.entropy.mean(), (ratio - 1 - shift).mean().detach()
+        log_ratio = found.logp - last["logp"]
+        ratio, advantages = log_ratio.clamp(max=MAX_LOG_RATIO).exp(), last["advantages"]
+        surrogate = torch.minimum(advantages * ratio, advantages * ratio.clamp(1 - self.clip, 1 + self.clip)).mean()
+        return surrogate, found.entropy.mean(), (ratio - 1 - log_ratio).mean().detach()
 
     def inner_step(self, policy: ActorCritic, weights: Tensor, batch: Tensors) -> Tensor:
-        """The weights after one step of plain policy gradient. Ratios keep it right when the learner has moved on since."""
+        """The weights after one policy gradient step; importance weights correct for weights that have changed since sampling."""
         import torch
 
         found = policy.evaluate(batch, weights)
-        loss = -((found.logp - batch["logp"]).clamp(max=MOST_SHIFT).exp() * batch["advantages"]).mean()
+        loss = -((found.logp - batch["logp"]).clamp(max=MAX_LOG_RATIO).exp() * batch["advantages"]).mean()
         (gradient,) = torch.autograd.grad(loss, weights, create_graph=not self.first_order, materialize_grads=True)
         return weights - self.inner_lr * gradient
 
     def with_advantages(self, batch: Rollout) -> Ready:
-        """Adds standardised advantages over a baseline that is fitted to this very batch: no critic knows an unseen task."""
+        """Add standardised advantages over a baseline fitted to this batch: no critic knows an unseen task."""
         final = np.zeros(len(batch.ends))
         returns = estimators.discounted_returns(batch["rewards"], final, batch["terminated"], batch.ends, gamma=self.gamma)
         baseline = fitted(batch, returns)
@@ -109,25 +115,25 @@ class MAMLLoss(Loss[MAMLReads, Sync]):
 
 
 def rows_of(batch: Tensors, phase: int) -> Tensors:
-    """What was played after so many inner steps."""
+    """The rows sampled after so many inner steps."""
     return batch.take((batch["phase"] == phase).nonzero()[:, 0])
 
 
 def fitted(batch: Rollout, returns: Array) -> Array:
-    """Least squares of the returns over observations, their squares and powers of time (Duan et al. 2016), slightly damped."""
+    """Linear baseline: ridge regression of the returns on observations, their squares and powers of time (Duan et al. 2016)."""
     parts = [column for name, column in batch.columns.items() if name.partition("/")[0] == "obs"]
     obs = np.concatenate([part.reshape(len(batch), -1).clip(-10, 10).astype(np.float64) for part in parts], axis=1)
     time = batch["t"][:, None] / 100.0
     features = np.concatenate([obs, obs**2, time, time**2, time**3, np.ones_like(time)], axis=1)
-    damped = features.T @ features + 1e-5 * np.eye(features.shape[1])
-    return np.asarray(features @ np.linalg.solve(damped, features.T @ returns), np.float32)
+    gram = features.T @ features + 1e-5 * np.eye(features.shape[1])
+    return np.asarray(features @ np.linalg.solve(gram, features.T @ returns), np.float32)
 
 
 class AdaptToTask(ActorOp["RolloutWorker", "Rollout", Adapted]):
-    """Adapts the worker's policy to the task that the rollout is about, plays again, then goes on to the next task with the
-    weights that it was sent. Both rollouts come back in one batch; it needs workers with a ``MAMLLoss``.
+    """Adapts the worker's policy to the task of the rollout, samples again, then restores the weights and draws the next task.
+    All rollouts come back in one batch; it needs workers with a ``MAMLLoss``.
 
-    The episodes before and after adapting are reported apart, as ``before`` and ``after``.
+    Episodes before and after adaptation are reported separately, as ``before`` and ``after``.
     """
 
     def apply(self, actor: RolloutWorker, item: Rollout, /) -> Adapted:
@@ -142,7 +148,7 @@ class AdaptToTask(ActorOp["RolloutWorker", "Rollout", Adapted]):
                 while len(played) <= loss.inner_steps and len(played[-1]):
                     ready.append(loss.with_advantages(played[-1]))
                     actor.policy.flat.set(self.stepped(loss, actor, ready[-1]))
-                    actor.begin_anew()
+                    actor.restart_episodes()
                     played.append(actor.sample())
         finally:
             actor.policy.flat.set(sent)
@@ -174,8 +180,8 @@ class AdaptToTask(ActorOp["RolloutWorker", "Rollout", Adapted]):
 
 
 def before_and_after(played: list[Rollout]) -> Episodes:
-    """The episodes after adapting; beside them, those before and after."""
+    """The episodes after adaptation, with those of both phases."""
     each = [batch.summary if isinstance(batch.summary, Episodes) else NONE for batch in played]
     before, after = each[0], each[-1] if len(each) > 1 else NONE
-    lost = sum(episodes.lost for episodes in each)
-    return Episodes(after.count, after.returns, after.lengths, lost, phases={"before": before, "after": after})
+    discarded = sum(episodes.discarded for episodes in each)
+    return Episodes(after.count, after.returns, after.lengths, discarded, phases={"before": before, "after": after})

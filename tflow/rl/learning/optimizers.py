@@ -1,4 +1,4 @@
-"""Optimisers, described. They work on all weights as one flat parameter, so a step is one operation."""
+"""Descriptions of optimisers. They work on all weights as one flat parameter, so a step is one operation."""
 
 from __future__ import annotations
 
@@ -29,9 +29,10 @@ class Steps(Protocol):
 
 @dataclass(frozen=True)
 class Optimizer(ABC):
-    """How weights follow gradients. ``lr`` may be a schedule over env steps."""
+    """Description of an optimiser. Derive from it to use another one of torch's."""
 
     lr: float | Schedule = 3e-4
+    """Learning rate, or a schedule over env steps; usually 1e-5 to 1e-2. Larger: faster, but less stable."""
 
     def __post_init__(self) -> None:
         where = type(self).__name__
@@ -39,16 +40,19 @@ class Optimizer(ABC):
 
     @abstractmethod
     def build(self, parameters: list[torch.nn.Parameter]) -> Steps:
-        """The optimiser, such as one of torch's; its learning rate is set before each step."""
+        """Make the optimiser, such as one of torch's; its learning rate is set before each step."""
 
 
 @dataclass(frozen=True)
 class Adam(Optimizer):
-    """Adam (arXiv 1412.6980); with ``weight_decay``, decoupled (AdamW)."""
+    """Adam (arXiv 1412.6980), or AdamW with ``weight_decay``."""
 
     betas: tuple[float, float] = (0.9, 0.999)
+    """Decay rates of the first and second moment. Larger: smoother, slower to react."""
     eps: float = 1e-5
+    """Added to the denominator; usually 1e-8 to 1e-3. Larger: smaller steps where gradients are small."""
     weight_decay: float = 0.0
+    """Decoupled weight decay (AdamW); usually 0 to 0.1. Larger: smaller weights."""
 
     def build(self, parameters: list[torch.nn.Parameter]) -> Steps:
         (parameter,) = parameters
@@ -56,8 +60,8 @@ class Adam(Optimizer):
 
 
 class FlatAdam:
-    """Adam for one parameter, to the same numbers as torch's, whose own way to each step takes longer than the step itself when
-    networks are small. Nor does it wait seconds for a compiler that it never uses to be imported."""
+    """Adam for one flat parameter, with the same results as torch's. torch's overhead per step is larger than the step itself
+    when networks are small, and making its optimiser imports a compiler, which takes seconds."""
 
     def __init__(self, parameter: torch.nn.Parameter, options: Adam) -> None:
         import torch
@@ -68,7 +72,7 @@ class FlatAdam:
         self.mean, self.square = torch.zeros_like(parameter.data), torch.zeros_like(parameter.data)
 
     def step(self) -> None:
-        """Follow the gradient."""
+        """Take one step with the gradient of the parameter."""
         (first, second), lr, gradient = self.options.betas, self.param_groups[0]["lr"], self.parameter.grad
         assert gradient is not None
         weights = self.parameter.data
@@ -81,11 +85,11 @@ class FlatAdam:
         weights.addcdiv_(self.mean, size, value=-lr / (1 - first**self.steps))
 
     def state_dict(self) -> dict[str, Any]:  # Any: as torch has it
-        """All that changes."""
+        """Step count and moments."""
         return {"steps": self.steps, "mean": self.mean, "square": self.square}
 
     def load_state_dict(self, state_dict: dict[str, Any], /) -> None:  # Any: as above
-        """Go on from there."""
+        """Restore step count and moments."""
         self.steps = int(state_dict["steps"])
         self.mean.copy_(state_dict["mean"])
         self.square.copy_(state_dict["square"])
@@ -93,11 +97,14 @@ class FlatAdam:
 
 @dataclass(frozen=True)
 class RMSprop(Optimizer):
-    """RMSprop, as A3C and IMPALA use it."""
+    """RMSprop, the optimiser of A3C and IMPALA."""
 
     decay: float = 0.99
+    """Decay rate of the mean squared gradient (torch's alpha); usually 0.9 to 0.99."""
     eps: float = 1e-5
+    """Added to the denominator; usually 1e-8 to 0.1. Larger: smaller steps where gradients are small."""
     momentum: float = 0.0
+    """Momentum; usually 0 to 0.9."""
 
     def build(self, parameters: list[torch.nn.Parameter]) -> Steps:
         import torch
@@ -109,9 +116,10 @@ class RMSprop(Optimizer):
 
 @dataclass(frozen=True)
 class SGD(Optimizer):
-    """Plain gradient descent, with momentum if wanted."""
+    """Stochastic gradient descent, with optional momentum."""
 
     momentum: float = 0.0
+    """Momentum; usually 0 to 0.9. Larger: smoother, faster along consistent gradients."""
 
     def build(self, parameters: list[torch.nn.Parameter]) -> Steps:
         import torch

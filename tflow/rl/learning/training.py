@@ -1,4 +1,4 @@
-"""Operators that train: apply gradients, make a step of training, spread weights, renew target networks."""
+"""Operators that train: apply gradients, train on a batch, broadcast weights, update target networks."""
 
 from __future__ import annotations
 
@@ -32,33 +32,33 @@ V = TypeVar("V")
 
 
 class Stale(TflowError):
-    """On-policy training got rollouts that were made with older weights."""
+    """On-policy training got rollouts that were sampled with older weights."""
 
 
 @dataclass(frozen=True)
 class TrainStats(Frozen):
-    """What one step of training did."""
+    """The result of one training step."""
 
     policy: str = "default"
     rows: int = 0
-    """Rows it learned from."""
+    """Rows trained on."""
     updates: int = 0
     skipped: int = 0
-    """Updates that were not made, because the gradient was not finite."""
+    """Updates skipped because the gradient was not finite."""
     version: int = 0
-    """How often the weights have been updated, as workers count it."""
+    """Version of the weights: how often they were sent to workers."""
     lag: int = 0
-    """How many updates had been made since the rows were sampled."""
+    """Policy lag: updates between sampling the rows and training on them."""
     stats: Mapping[str, float] = field(default_factory=dict)
-    """What the loss reports, averaged over the minibatches."""
+    """Stats of the loss, averaged over the minibatches."""
     weights: Array | None = None
     """The new weights, if they come from a learner elsewhere."""
-    errors: tuple[Array, Array] | None = None
-    """The ids of replayed rows and how wrong the policy was about each, for ``SendPriorities``."""
+    td_errors: tuple[Array, Array] | None = None
+    """The ids of replayed rows and the TD error of each, for ``SendPriorities``."""
 
 
 def publish(live: Live, workers: AnyWorkers, policy: str, weights: Array, shards: Iterable[int] | None = None) -> int:
-    """Count one update of the weights and send them: to all workers, or to some. Returns the new version."""
+    """Send new weights to all workers, or to some shards, under a new version, which is returned."""
     handles = live[workers]
     version = handles.advance(policy)
     steps = live.progress.env_steps(workers)
@@ -67,7 +67,7 @@ def publish(live: Live, workers: AnyWorkers, policy: str, weights: Array, shards
 
 
 def check_origin(where: str, live: Live, workers: AnyWorkers, env_steps: int) -> None:
-    """What was newly sampled must come from the workers whose policy is trained with it."""
+    """Raise if the batch was sampled by other workers than those whose policy is trained."""
     if env_steps and live.provenance.sources and not live.comes_from(workers):
         others = " and ".join(sorted({source.actors for source in live.provenance.sources}))
         raise TflowError(
@@ -77,8 +77,8 @@ def check_origin(where: str, live: Live, workers: AnyWorkers, env_steps: int) ->
 
 
 def lag_of(live: Live, workers: AnyWorkers, policy: str, *, on_policy: bool = False) -> int:
-    """The updates since the item in hand was made; 0 if it does not come from these workers. On-policy training takes nothing
-    that is older than its round: the others of a round may have been trained on before, each once."""
+    """Policy lag: the updates since the item was sampled; 0 if it does not come from these workers. On-policy training takes
+    nothing that is older than its round; the other items of a round may have been trained on before, each once."""
     shards, sources = live.shards(workers), live.provenance.sources
     if not shards:
         return 0
@@ -87,18 +87,24 @@ def lag_of(live: Live, workers: AnyWorkers, policy: str, *, on_policy: bool = Fa
     others = max(len(live[workers]), workers.num) - (len(shards) if of_one_round else 1)  # a pool may shrink meanwhile
     if on_policy and lag > others:
         raise Stale(
-            f"These rollouts were made {lag} updates ago, but the loss is on-policy. Each round must be sampled with the current "
-            "weights: gather with gather_sync() or gather_rounds(), train on each item once, and let no other step train the "
-            "same policy between a split() and this one."
+            f"These rollouts were sampled {lag} updates ago, but the loss is on-policy. Each round must be sampled with the "
+            "current weights: gather with gather_sync() or gather_rounds(), train on each item once, and let no other step train "
+            "the same policy between a split() and this one."
         )
     return lag
 
 
 class TrainOneStep(LiveOp[Reads, TrainStats, Requires]):
-    """Trains the learner on a batch, ``epochs`` times in minibatches of ``minibatch`` rows; sends the new weights to all workers.
+    """Trains the learner on a batch and sends the new weights to all workers.
 
-    An update whose gradient is not finite is not made, and counted. ``loss`` replaces that of the workers: with several policies,
-    it says what the stream must bring.
+    An update whose gradient is not finite is skipped, and counted.
+
+    Args:
+        workers: The workers whose policy is trained.
+        loss: Replaces the loss of the workers; with several policies, it types the stream.
+        epochs: Passes over each batch.
+        minibatch: Rows per gradient step; None takes the whole batch.
+        max_grad_norm: Clip gradients to this global norm; None does not clip.
     """
 
     @overload
@@ -133,8 +139,8 @@ class TrainOneStep(LiveOp[Reads, TrainStats, Requires]):
         if loss is not None:
             check.instance("TrainOneStep", "loss", loss, Loss, "a loss such as PPOLoss()")
         for each in workers.spec.losses.values() if loss is None else (loss,):
-            if each.undivided and minibatch is not None:
-                raise PlanError(f"TrainOneStep: {type(each).__name__} looks at each batch as a whole; leave out minibatch=.")
+            if each.full_batch and minibatch is not None:
+                raise PlanError(f"TrainOneStep: {type(each).__name__} needs whole batches; leave out minibatch=.")
         self.workers = workers
         self.learners: Mapping[str, Resident[Learner]] = workers.learners
         self.loss = loss
@@ -172,12 +178,12 @@ class TrainOneStep(LiveOp[Reads, TrainStats, Requires]):
         if outcome.updates:
             version = publish(live, self.workers, batch.policy, learner.weights)
         stats = TrainStats(batch.policy, outcome.rows, outcome.updates, outcome.skipped, version, lag, outcome.stats)
-        return replace(stats, errors=by_id(batch, outcome.errors))
+        return replace(stats, td_errors=by_id(batch, outcome.td_errors))
 
 
 def by_id(batch: Batch[str], errors: Array | None) -> tuple[Array, Array] | None:
-    """What priorities are made of: ids of replayed rows, or sequences, and how wrong the policy was about each. None if the rows
-    do not come from replay, or were not used once each."""
+    """Ids of replayed rows, or sequences, with the TD error of each. None if the rows do not come from replay, or there are no
+    TD errors."""
     if errors is None or not ("ids" in batch or "ids" in batch.finals):
         return None
     if "ids" in batch.finals:
@@ -188,7 +194,7 @@ def by_id(batch: Batch[str], errors: Array | None) -> tuple[Array, Array] | None
 def check_training(
     where: str, workers: object, epochs: int = 1, minibatch: int | None = None, max_grad_norm: float | None = None
 ) -> None:
-    """Arguments that several operators have."""
+    """Check the arguments that several operators have."""
     check.instance(where, "workers", workers, AnyWorkers, "what create_rollout_workers returns")
     check.whole(where, "epochs", epochs, least=1)
     if minibatch is not None:
@@ -198,7 +204,13 @@ def check_training(
 
 
 class ApplyGradients(LiveOp[Gradients, TrainStats, Async]):
-    """Makes one update with a gradient, and sends the new weights to the worker that it came from, or to all."""
+    """Takes one optimiser step with a gradient, and sends the new weights.
+
+    Args:
+        workers: The workers whose policy is trained.
+        to: Which workers get the new weights: the ``"source"`` of the gradient, or ``"all"``.
+        max_grad_norm: Clip gradients to this global norm; None does not clip.
+    """
 
     def __init__(
         self, workers: AnyWorkers, *, to: Literal["source", "all"] = "source", max_grad_norm: float | None = None
@@ -227,8 +239,13 @@ class ApplyGradients(LiveOp[Gradients, TrainStats, Async]):
 
 
 class UpdateWeights(RefOp[V]):
-    """Sends the learner's weights to the worker that an item came from, or to all, unless they have them already. Items pass
-    unopened. Evaluation workers are sent them too."""
+    """Sends the learner's weights to workers that do not have them yet. Items pass unopened.
+
+    Args:
+        workers: The workers whose learner has the weights.
+        *others: Evaluation workers, which get them too.
+        to: Which workers get them: the ``"source"`` of the item, or ``"all"``.
+    """
 
     def __init__(self, workers: AnyWorkers, *others: Evaluators, to: Literal["source", "all"] = "source") -> None:
         check_training("UpdateWeights", workers)
@@ -265,8 +282,13 @@ class UpdateWeights(RefOp[V]):
 
 
 class UpdateTargetNetwork(LiveOp[TrainStats, TrainStats, Async]):
-    """Moves the target network to the policy (``tau=1``), or a little towards it, once per ``every`` updates. Without it, the
-    learner does so by itself, as often as the loss says."""
+    """Updates the target network. Without it, the learner does so itself, as often as the loss says.
+
+    Args:
+        workers: The workers whose learner has the target network.
+        every: Updates between target network updates.
+        tau: Polyak coefficient: 1 copies the weights; less, usually 0.001 to 0.01, moves towards them.
+    """
 
     def __init__(self, workers: AnyWorkers, *, every: int = 1, tau: float = 1.0) -> None:
         check_training("UpdateTargetNetwork", workers)
@@ -281,20 +303,23 @@ class UpdateTargetNetwork(LiveOp[TrainStats, TrainStats, Async]):
 
     def apply(self, live: Live, item: TrainStats, /) -> TrainStats:
         learner = live.resident(self.learners[item.policy])
-        learner.renewed_elsewhere = True
-        learner.renew_target(every=self.every, tau=self.tau)
+        learner.target_updated_elsewhere = True
+        learner.update_target(every=self.every, tau=self.tau)
         return item
 
 
 @dataclass(frozen=True)
 class LearnOnBatch(ActorOp["Learner", Batch[Any], TrainStats]):  # Any: what the loss of the learner reads
-    """For ``call`` and ``hand_off``: trains a learner in an actor of its own. Its weights come back with the statistics."""
+    """Trains a learner in an actor of its own, for ``call`` and ``hand_off``. Its weights come back with the statistics."""
 
     epochs: int = 1
+    """Passes over each batch."""
     minibatch: int | None = None
+    """Rows per gradient step; None takes the whole batch."""
     max_grad_norm: float | None = None
+    """Clip gradients to this global norm; None does not clip."""
     weights_every: int = 1
-    """The weights come back once per so many updates."""
+    """Updates between the weights that come back. Larger: less traffic, staler policies."""
 
     def __post_init__(self) -> None:
         check.whole("LearnOnBatch", "epochs", self.epochs, least=1)
@@ -312,9 +337,9 @@ class LearnOnBatch(ActorOp["Learner", Batch[Any], TrainStats]):  # Any: what the
         return replace(usual, consumes=batch_of(loss), needs_sync=is_on_policy(loss))
 
     def apply(self, actor: Learner, item: Batch[str], /) -> TrainStats:
-        if actor.target is not None and actor.loss.renews_every() is None:
+        if actor.target is not None and actor.loss.target_update_every() is None:
             raise TflowError(
-                "LearnOnBatch: the loss compares with a target network, which nobody would renew. Say how often: "
+                "LearnOnBatch: the loss has a target network, which nobody would update. Say how often: "
                 f"{type(actor.loss).__name__}(target_every=...)."
             )
         outcome = actor.train(
@@ -327,17 +352,17 @@ class LearnOnBatch(ActorOp["Learner", Batch[Any], TrainStats]):  # Any: what the
         due = actor.updates // self.weights_every > (actor.updates - outcome.updates) // self.weights_every
         weights = actor.weights if due else None
         stats = TrainStats(item.policy, outcome.rows, outcome.updates, outcome.skipped, 0, 0, outcome.stats, weights)
-        return replace(stats, errors=by_id(item, outcome.errors))
+        return replace(stats, td_errors=by_id(item, outcome.td_errors))
 
 
-def told_env_steps(learner: Learner, steps: int) -> None:
-    """A message to a learner elsewhere."""
+def set_env_steps(learner: Learner, steps: int) -> None:
+    """Tell a learner in an actor the env steps so far."""
     learner.env_steps = steps
 
 
 class SendWeights(LiveOp[TrainStats, TrainStats, Async]):
-    """Sends the weights that a learner elsewhere came back with to all workers, and tells the learner how many env steps they
-    have made, which its schedules go by."""
+    """Sends the weights that come back from a learner in an actor to all workers, and the env steps so far to the learner, for
+    its schedules."""
 
     def __init__(self, workers: AnyWorkers, learner: Actor[Learner] | None = None) -> None:
         check_training("SendWeights", workers)
@@ -349,7 +374,7 @@ class SendWeights(LiveOp[TrainStats, TrainStats, Async]):
 
     def apply(self, live: Live, item: TrainStats, /) -> TrainStats:
         if self.learner is not None:
-            live[self.learner].update(told_env_steps, live.progress.env_steps(self.workers))
+            live[self.learner].update(set_env_steps, live.progress.env_steps(self.workers))
         lag, version = lag_of(live, self.workers, item.policy), live[self.workers].version(item.policy)
         if item.weights is not None:
             live.resident(self.learners[item.policy]).set_weights(item.weights)

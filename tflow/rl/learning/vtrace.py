@@ -1,4 +1,4 @@
-"""V-trace on a batch of tensors: what an actor-critic learns from rows that an older policy made."""
+"""V-trace targets for a batch of tensors (IMPALA, arXiv 1802.01561)."""
 
 from __future__ import annotations
 
@@ -15,21 +15,23 @@ from tflow.rl.policy.policy import ActorCritic, Evaluated
 from tflow.rl.policy.tensors import Tensors
 
 
-class Corrected(NamedTuple):
-    """One number per row; padding has zeros."""
+class VTraceTargets(NamedTuple):
+    """One number per row; zero for padding."""
 
     values: Tensor
-    """What the values should be."""
+    """Targets of the value function."""
     advantages: Tensor
     rhos: Tensor
-    """The clipped ratios of probabilities: 1 if the policy has not moved, or only towards the actions taken."""
+    """Clipped importance weights: 1 on-policy."""
 
 
-def corrected(policy: ActorCritic, batch: Tensors, found: Evaluated, *, gamma: float, lam: float, **clips: float) -> Corrected:
-    """V-trace targets and advantages, given what the policy says now of the rows."""
+def vtrace_targets(
+    policy: ActorCritic, batch: Tensors, found: Evaluated, *, gamma: float, lam: float, **clips: float
+) -> VTraceTargets:
+    """V-trace targets and advantages, given the current policy's evaluation of the batch."""
     if not len(batch.ends) or not batch.finals:
         raise TflowError(
-            "V-trace follows rows through time, but these were picked one by one. Train on rollouts as they come, without "
+            "V-trace needs consecutive steps, but these rows were picked one by one. Train on rollouts as they come, without "
             "take() or shuffle()."
         )
     kept = batch["mask"].cpu().numpy() if "mask" in batch else np.ones(len(batch), dtype=bool)
@@ -56,11 +58,12 @@ def corrected(policy: ActorCritic, batch: Tensors, found: Evaluated, *, gamma: f
         whole[kept] = column
         return torch.from_numpy(whole).to(found.values.device)
 
-    return Corrected(padded(trace.targets), padded(trace.advantages), padded(trace.rhos))
+    return VTraceTargets(padded(trace.targets), padded(trace.advantages), padded(trace.rhos))
 
 
 def final_values(policy: ActorCritic, batch: Tensors) -> Array:
-    """What the policy expects now of the observation after each piece; one with a memory is taken at its word of then."""
+    """Bootstrap values of the observation after each piece: by the current policy, or, if it is recurrent, as predicted at
+    sampling time."""
     if policy.recurrent:
         return np.asarray(batch.finals["values"].cpu().numpy())
     with torch.inference_mode():

@@ -1,12 +1,12 @@
-"""Ways to try something else than what the policy thinks best, for rollout workers. Only numpy.
+"""Exploration strategies for rollout workers. Only numpy.
 
-Every way has two halves. The *description* (``EpsilonGreedy(0.1)``) is a frozen value that stands in the plan. Each worker calls
-``start`` on it once and gets an *explorer*, which holds what changes: the noise of each env row, an adapted strength. The worker
+Every strategy has two halves. The *description* (``EpsilonGreedy(0.1)``) is a frozen value in the plan. Each worker calls
+``start`` on it once and gets an *explorer*, which holds the state: the noise of each env, an adapted scale. The worker
 
-- asks ``weights`` which weights to act with, whenever new ones arrive (only parameter noise answers with others);
+- asks ``weights`` which weights to act with, whenever new ones arrive (only parameter noise changes them);
 - sends the actions of every step through ``apply``, in the units in which batches hold them, before ``Head.to_env``;
 - tells ``ended`` which rows have just finished an episode;
-- may call ``adapt`` with what the plain and the perturbed policy say about the same observations;
+- may call ``adapt`` with the outputs of the unperturbed and the perturbed policy for the same observations;
 - keeps ``state()`` in checkpoints and gives it back to ``restore``.
 
 Explorers draw from the generator that they are handed, as many numbers whatever these turn out to be: same seed, same actions.
@@ -29,59 +29,59 @@ from tflow.rl.schedules import Schedule, schedule_of
 
 @dataclass(frozen=True, eq=False)
 class ActionForm:
-    """What the actions in batches look like; heads tell it of theirs (``Head.form``)."""
+    """The form of actions in batches (``Head.form``)."""
 
     choices: tuple[int, ...] = ()
-    """Of discrete actions: the number of choices of each part. Actions count from 0."""
+    """Discrete: the number of actions of each part, numbered from 0."""
     size: int = 0
-    """Of continuous actions: the number of components."""
+    """Continuous: the number of components."""
     low: float | Array = -1.0
-    """The least value of continuous actions, for all or for each component."""
+    """Continuous: lower bound, of all or of each component."""
     high: float | Array = 1.0
 
 
 class Exploration(Protocol):
-    """A way to explore, as a plan describes it."""
+    """Description of an exploration strategy."""
 
     def start(self, num_envs: int, form: ActionForm, *, shard_index: int = 0, shard_count: int = 1) -> Explorer:
-        """The explorer of worker ``shard_index`` out of ``shard_count``, for so many env rows."""
+        """Make the explorer of worker ``shard_index`` out of ``shard_count``, for ``num_envs`` envs."""
         ...
 
 
 class Explorer:
-    """A way to explore at work. What is not overridden leaves things as they are."""
+    """An exploration strategy at work in a worker. What is not overridden does nothing."""
 
     def weights(self, flat: Array, *, rng: np.random.Generator) -> Array:
         """The flat float32 weights to act with, given those of the policy."""
         return flat
 
     def apply(self, actions: Array, *, steps: int, rng: np.random.Generator, masks: Array | None = None) -> Array:
-        """The actions to take, one row per env, given the policy's own and the env steps so far. Never changes its input.
+        """The actions to take, one row per env, given those of the policy and the env steps so far. Never changes its input.
 
         ``masks`` (rows, choices) is True where a choice is allowed; the masks of several parts stand side by side.
         """
         return actions
 
     def logp(self, actions: Array, own: Array, *, steps: int, masks: Array | None = None) -> Array:
-        """How likely it was to take ``actions`` when the policy's own were others: the logarithm, or 0 if nobody can tell."""
+        """Log-probability of taking ``actions`` when the policy chose ``own``; 0 if it is not known."""
         return np.zeros(len(actions), np.float32)
 
     def ended(self, rows: Array) -> None:
         """The episodes of the rows where this bool array is True have ended."""
 
-    def adapt(self, plain: Array, perturbed: Array) -> None:
-        """Compare what the policy says with plain and with perturbed weights: continuous actions, or the values of choices."""
+    def adapt(self, unperturbed: Array, perturbed: Array) -> None:
+        """Adapt to the distance between the unperturbed and the perturbed policy, given their actions or Q-values."""
 
     def metrics(self, steps: int) -> dict[str, float]:
         """Numbers to report."""
         return {}
 
     def state(self) -> dict[str, Array]:
-        """All that changes, for a checkpoint."""
+        """The state, for a checkpoint."""
         return {}
 
     def restore(self, state: Mapping[str, Array]) -> None:
-        """Continue from a state."""
+        """Restore a state."""
 
 
 # --------------------------------------------------------------------------- discrete actions
@@ -89,9 +89,10 @@ class Explorer:
 
 @dataclass(frozen=True)
 class EpsilonGreedy:
-    """With probability epsilon, an action drawn evenly from those that are allowed."""
+    """Epsilon-greedy: with probability epsilon, an action drawn uniformly from those that are allowed."""
 
     epsilon: float | Schedule = 0.1
+    """Probability of a random action, or a schedule; usually annealed from 1 to 0.01..0.1."""
 
     def __post_init__(self) -> None:
         _probability("EpsilonGreedy", "epsilon", schedule_of(self.epsilon, where="EpsilonGreedy: epsilon").at(0))
@@ -103,22 +104,24 @@ class EpsilonGreedy:
 
 @dataclass(frozen=True)
 class ApexEpsilons:
-    """Epsilon-greedy with one constant epsilon per env row, ``base ** (1 + alpha * i / (N - 1))`` for row i of all N rows of all
-    workers: some explore all the time, some hardly ever (Horgan et al., 2018). A single row gets ``base``.
+    """Epsilon-greedy with a constant epsilon per env (Ape-X, Horgan et al. 2018): ``base ** (1 + alpha * i / (N - 1))`` for
+    env i of the N envs of all workers. A single env gets ``base``.
 
     >>> ApexEpsilons().epsilons(8).round(4).tolist()
     [0.4, 0.16, 0.064, 0.0256, 0.0102, 0.0041, 0.0016, 0.0007]
     """
 
     base: float = 0.4
+    """Largest epsilon; usually 0.4. Larger: more exploration."""
     alpha: float = 7.0
+    """Exponent; usually 7. Larger: more envs act almost greedily."""
 
     def __post_init__(self) -> None:
         _probability("ApexEpsilons", "base", self.base)
         check.at_least_zero("ApexEpsilons", "alpha", self.alpha)
 
     def epsilons(self, rows: int) -> Array:
-        """The epsilon of every row of all workers."""
+        """The epsilon of every env of all workers."""
         return np.asarray(self.base ** (1 + self.alpha * np.arange(rows) / max(rows - 1, 1)), dtype=np.float64)
 
     def start(self, num_envs: int, form: ActionForm, *, shard_index: int = 0, shard_count: int = 1) -> Explorer:
@@ -128,14 +131,14 @@ class ApexEpsilons:
 
 
 class _Epsilons(Explorer):
-    """Each row explores with the scheduled epsilon times its own factor."""
+    """Each env explores with the scheduled epsilon times a factor of its own."""
 
     def __init__(self, schedule: Schedule, factors: Array, choices: tuple[int, ...]) -> None:
         self._schedule, self._factors, self._choices = schedule, factors, choices
 
     def apply(self, actions: Array, *, steps: int, rng: np.random.Generator, masks: Array | None = None) -> Array:
         explores = rng.random(len(actions)) < self._factors * self._schedule.at(steps)
-        drawn = even_choices(rng.random((len(self._choices), len(actions))), self._choices, masks)
+        drawn = uniform_choices(rng.random((len(self._choices), len(actions))), self._choices, masks)
         if actions.ndim > 1:
             explores, drawn = explores[:, None], drawn.T
         else:
@@ -157,8 +160,8 @@ class _Epsilons(Explorer):
         return {"epsilon": float(self._factors.mean()) * self._schedule.at(steps)}
 
 
-def even_choices(uniform: Array, choices: tuple[int, ...], masks: Array | None) -> Array:
-    """Turn numbers of [0, 1), (parts, rows), into choices of each part; with ``masks`` (rows, choices) only allowed ones."""
+def uniform_choices(uniform: Array, choices: tuple[int, ...], masks: Array | None) -> Array:
+    """Turn uniform numbers of [0, 1), (parts, rows), into actions; with ``masks`` (rows, actions) only allowed ones."""
     drawn: Array = (uniform * np.asarray(choices)[:, None]).astype(np.int64)
     if masks is None:
         return drawn
@@ -173,17 +176,19 @@ def even_choices(uniform: Array, choices: tuple[int, ...], masks: Array | None) 
 # --------------------------------------------------------------------------- continuous actions
 
 
-def within(actions: Array, form: ActionForm) -> Array:
-    """The nearest actions that are within the bounds."""
+def clipped_to_bounds(actions: Array, form: ActionForm) -> Array:
+    """Actions clipped to their bounds."""
     clipped: Array = np.clip(actions, np.asarray(form.low, actions.dtype), np.asarray(form.high, actions.dtype))
     return clipped
 
 
 @dataclass(frozen=True)
 class GaussianNoise:
-    """Normal noise on every component, new at each step, then back within the bounds (as in TD3)."""
+    """Gaussian noise on every component, clipped to the bounds (as in TD3)."""
 
     sigma: float | Schedule = 0.1
+    """Standard deviation of the noise, or a schedule, in the units of actions; usually 0.05 to 0.3. Larger: more
+    exploration."""
 
     def __post_init__(self) -> None:
         check.at_least_zero("GaussianNoise", "sigma", schedule_of(self.sigma, where="GaussianNoise: sigma").at(0))
@@ -199,7 +204,7 @@ class _Gaussian(Explorer):
 
     def apply(self, actions: Array, *, steps: int, rng: np.random.Generator, masks: Array | None = None) -> Array:
         noise = rng.standard_normal(actions.shape, dtype=np.float32) * np.float32(self._sigma.at(steps))
-        return within(actions + noise, self._form)
+        return clipped_to_bounds(actions + noise, self._form)
 
     def metrics(self, steps: int) -> dict[str, float]:
         return {"sigma": self._sigma.at(steps)}
@@ -207,11 +212,14 @@ class _Gaussian(Explorer):
 
 @dataclass(frozen=True)
 class OUNoise:
-    """Noise that drifts: an Ornstein-Uhlenbeck process per env row, which starts at 0 with each episode (as in DDPG)."""
+    """Ornstein-Uhlenbeck noise: correlated in time, one process per env, which starts at 0 in each episode (as in DDPG)."""
 
     theta: float = 0.15
+    """Rate of mean reversion; usually 0.15. Larger: shorter correlation."""
     sigma: float = 0.2
+    """Scale of the noise; usually 0.1 to 0.3. Larger: more exploration."""
     dt: float = 0.01
+    """Time per step; usually 0.01."""
 
     def __post_init__(self) -> None:
         check.at_least_zero("OUNoise", "theta", self.theta)
@@ -234,7 +242,7 @@ class _OrnsteinUhlenbeck(Explorer):
         self._noise = self._noise * np.float32(1 - process.theta * process.dt) + fresh * np.float32(
             process.sigma * math.sqrt(process.dt)
         )
-        return within(actions + self._noise, self._form)
+        return clipped_to_bounds(actions + self._noise, self._form)
 
     def ended(self, rows: Array) -> None:
         self._noise[rows] = 0
@@ -251,16 +259,18 @@ class _OrnsteinUhlenbeck(Explorer):
 
 @dataclass(frozen=True)
 class ParameterNoise:
-    """Normal noise on the weights, so that a policy errs in a consistent way (Plappert et al., 2018).
+    """Parameter space noise: Gaussian noise on the weights, for consistent exploration (Plappert et al., 2018).
 
-    ``sigma`` is where the strength starts. After each ``adapt`` it grows by ``factor`` if the perturbed policy was at most
-    ``target_distance`` away from the plain one, else it shrinks by it; with ``target_distance=None`` it stays. The distance is
-    the root of the mean squared difference of continuous actions, or the KL divergence of the softmax of values of choices.
+    The scale is adapted to a target distance between the perturbed and the unperturbed policy: the root mean squared difference
+    of continuous actions, or the KL divergence of the softmax of Q-values.
     """
 
     sigma: float = 0.1
+    """Initial standard deviation of the noise; usually 0.01 to 0.2."""
     target_distance: float | None = 0.1
+    """Distance that sigma is adapted to; usually 0.05 to 0.3. Larger: more exploration. None: sigma is constant."""
     factor: float = 1.01
+    """Factor by which sigma changes per adaptation; usually 1.01."""
 
     def __post_init__(self) -> None:
         check.positive("ParameterNoise", "sigma", self.sigma)
@@ -284,9 +294,9 @@ class _PerturbedWeights(Explorer):
         noisy: Array = flat + rng.standard_normal(flat.shape, dtype=np.float32) * np.float32(self._sigma)
         return noisy
 
-    def adapt(self, plain: Array, perturbed: Array) -> None:
+    def adapt(self, unperturbed: Array, perturbed: Array) -> None:
         target, factor = self._description.target_distance, self._description.factor
-        self._distance = softmax_distance(plain, perturbed) if self._discrete else root_mean_square(plain - perturbed)
+        self._distance = softmax_kl(unperturbed, perturbed) if self._discrete else root_mean_square(unperturbed - perturbed)
         if target is not None:
             self._sigma *= factor if self._distance <= target else 1 / factor
 
@@ -301,25 +311,20 @@ class _PerturbedWeights(Explorer):
 
 
 def root_mean_square(differences: Array) -> float:
-    """The distance of policies with continuous actions, from the differences of their actions."""
+    """Distance of policies with continuous actions, by the differences of their actions."""
     return float(np.sqrt(np.mean(np.square(differences, dtype=np.float64))))
 
 
-def softmax_distance(plain: Array, perturbed: Array) -> float:
-    """The distance of policies given by values of choices: the mean KL divergence of the softmax distributions."""
-    plain_logp, perturbed_logp = (
+def softmax_kl(unperturbed: Array, perturbed: Array) -> float:
+    """Distance of policies with Q-values: the mean KL divergence of their softmax."""
+    unperturbed_logp, perturbed_logp = (
         shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
-        for shifted in (values.astype(np.float64) - values.max(axis=-1, keepdims=True) for values in (plain, perturbed))
+        for shifted in (values.astype(np.float64) - values.max(axis=-1, keepdims=True) for values in (unperturbed, perturbed))
     )
-    return float((np.exp(plain_logp) * (plain_logp - perturbed_logp)).sum(axis=-1).mean())
+    return float((np.exp(unperturbed_logp) * (unperturbed_logp - perturbed_logp)).sum(axis=-1).mean())
 
 
-def distance_of_epsilon(epsilon: float, choices: int) -> float:
-    """The target distance at which parameter noise explores about as much as epsilon-greedy: -log(1 - epsilon + epsilon / n)."""
-    return -math.log(1 - epsilon + epsilon / choices)
-
-
-# --------------------------------------------------------------------------- sentences
+# --------------------------------------------------------------------------- checks
 
 
 def _shard(where: str, num_envs: int, index: int, count: int) -> None:

@@ -1,4 +1,4 @@
-"""Weights in one piece of memory.
+"""Weights as one flat tensor.
 
 All parameters of a module become views of one flat tensor, and their gradients of another. Then the weights travel as one array,
 clipping is one norm, an optimiser step is one operation whatever the number of layers, and averaging the gradients of several

@@ -1,4 +1,4 @@
-"""Heads: how the outputs of a network become actions. One head per kind of action space, picked by ``head_for``.
+"""Action distributions: how the outputs of a network become actions. One head per kind of action space, by ``head_for``.
 
 A head is stateless. It reads *inputs*, the last axis of a tensor that the network has made, and knows the distribution that they
 describe. All that a distribution depends on is in its inputs, so those of an old policy can be kept in a batch and compared with
@@ -37,13 +37,13 @@ class Head(ABC):
     """How the outputs of a network become actions. Leading axes are free, so sequences work as well as rows."""
 
     inputs: int
-    """How many numbers describe the distribution of an action."""
+    """Number of distribution parameters."""
     free: int = 0
-    """How many of them, the last ones, are parameters of the network instead of functions of the observation."""
-    free_start: float = 0.0
-    """What these parameters start with."""
+    """How many of these, the last ones, are state-independent: parameters of the network, such as the log standard deviation."""
+    free_init: float = 0.0
+    """Initial value of these parameters."""
     form: ActionForm
-    """What the actions in batches look like."""
+    """The form of actions in batches."""
 
     @abstractmethod
     def sample(self, inputs: Tensor, generator: Generator | None = None) -> Tensor:
@@ -51,7 +51,7 @@ class Head(ABC):
 
     @abstractmethod
     def mode(self, inputs: Tensor) -> Tensor:
-        """The actions to take when nothing is left to chance."""
+        """The deterministic actions: the mode of the distribution."""
 
     @abstractmethod
     def logp(self, inputs: Tensor, actions: Tensor) -> Tensor:
@@ -79,7 +79,7 @@ class Head(ABC):
         return actions, self.logp(inputs, actions)
 
     def masked(self, inputs: Tensor, masks: Tensor) -> Tensor:
-        """Inputs that give actions no chance where the bool ``masks`` (same shape) is False. Use them in place of the inputs."""
+        """Inputs under which actions have probability 0 where the bool ``masks`` (same shape) is False."""
         raise TflowError(f"{type(self).__name__}: action masks need a Discrete or MultiDiscrete action space.")
 
 
@@ -95,7 +95,7 @@ class Categorical(Head):
         self._start, self._dtype = int(space.start), space.dtype
 
     def sample(self, inputs: Tensor, generator: Generator | None = None) -> Tensor:
-        # The first of several exponential clocks rings at one with a probability in proportion to its rate.
+        # Gumbel-max trick, by exponential races.
         waits = torch.empty_like(inputs).exponential_(generator=generator).clamp_min_(TINY)
         return (inputs.detach() - waits.log_()).argmax(-1)
 
@@ -174,7 +174,7 @@ class MultiCategorical(Head):
 
 
 class Bernoulli(Head):
-    """Several independent yes or no; the inputs are the logits of yes."""
+    """Independent binary actions; the inputs are logits."""
 
     def __init__(self, space: spaces.MultiBinary) -> None:
         self.inputs = math.prod(space.shape)
@@ -217,7 +217,7 @@ def sample_choices(logits: Array, rng: np.random.Generator) -> tuple[Array, Arra
     rates = np.exp(columns)
     waits = rng.standard_exponential(rates.shape)
     waits += TINY  # a wait can be 0, and 0 / 0 would let a masked action win
-    choices = (rates / waits).argmax(axis=0)  # the exponential clock that rings first
+    choices = (rates / waits).argmax(axis=0)  # an exponential race: the Gumbel-max trick without logarithms
     return choices, columns[choices, np.arange(choices.size)] - np.log(np.add.reduce(rates, axis=0))
 
 
@@ -238,7 +238,7 @@ def _same_shape(inputs: tuple[int, ...], masks: tuple[int, ...]) -> None:
 
 
 class Gaussian(Head):
-    """Independent normal components; the inputs are the means, then the logarithms of the standard deviations."""
+    """Diagonal Gaussian; the inputs are the means, then the log standard deviations."""
 
     def __init__(
         self,
@@ -246,11 +246,11 @@ class Gaussian(Head):
         *,
         predict_std: bool = False,
         rescale: bool = False,
-        log_std_start: float = 0.0,
+        log_std_init: float = 0.0,
         log_std_range: tuple[float, float] | None = None,
     ) -> None:
         size = math.prod(space.shape)
-        self.inputs, self.free, self.free_start = 2 * size, 0 if predict_std else size, log_std_start
+        self.inputs, self.free, self.free_init = 2 * size, 0 if predict_std else size, log_std_init
         self._range, self._rescale, self._shape, self._dtype = log_std_range, rescale, space.shape, space.low.dtype
         self._low, self._high, self._whole = space.low, space.high, np.issubdtype(self._dtype, np.integer)
         self._half_range = 0.5 * self._high - 0.5 * self._low if rescale else np.zeros(())
@@ -303,7 +303,7 @@ class Gaussian(Head):
 
 
 class SquashedGaussian(Gaussian):
-    """Normal components squashed into [-1, 1] by tanh, which ``to_env`` stretches to the bounds (as in SAC).
+    """Diagonal Gaussian squashed into [-1, 1] by tanh, which ``to_env`` rescales to the bounds (as in SAC).
 
     Densities are those of actions in [-1, 1], so entropies do not depend on the bounds. ``logp`` has to invert tanh: it is exact
     as far as float32 tells an action from the bound; ``sample_logp`` and ``sample_numpy`` are exact everywhere. The entropy has
@@ -357,15 +357,18 @@ def head_for(
     squash: bool = False,
     rescale: bool = False,
     predict_std: bool | None = None,
-    log_std_start: float = 0.0,
+    log_std_init: float = 0.0,
     log_std_range: tuple[float, float] | None = None,
 ) -> Head:
-    """The head for an action space. All options are about Box spaces.
+    """The head for an action space. All options are for Box spaces.
 
-    ``squash`` keeps actions within the bounds by tanh; else they are normal, and ``to_env`` clips them. With ``rescale`` the
-    policy works in [-1, 1], whatever the bounds (squashed ones always do). ``predict_std`` makes the spread a function of the
-    observation instead of a parameter, by default only if squashed; ``log_std_start`` is where such a parameter starts.
-    ``log_std_range`` bounds the spread; a predicted one has bounds anyway.
+    Args:
+        action_space: The action space.
+        squash: Squash actions into their bounds by tanh; otherwise ``to_env`` clips them.
+        rescale: Rescale actions from [-1, 1] to the bounds; squashed ones always are.
+        predict_std: Predict the standard deviation from the observation; None does so only if squashed.
+        log_std_init: Initial log standard deviation, if it is a parameter.
+        log_std_range: Bounds of the log standard deviation; a predicted one always has some.
     """
     if isinstance(action_space, spaces.Discrete):
         return Categorical(action_space)
@@ -387,6 +390,6 @@ def head_for(
         action_space,
         predict_std=predict_std,
         rescale=rescale or squash,
-        log_std_start=log_std_start,
+        log_std_init=log_std_init,
         log_std_range=LOG_STD_RANGE if log_std_range is None and predict_std else log_std_range,
     )

@@ -1,7 +1,7 @@
 """The torch modules that ``network_spec`` describes; ``policy_network`` puts policies on top.
 
 Rows come first everywhere. Weights start orthogonal, scaled by the square root of 2 in hidden layers, and biases at zero, as is
-usual for PPO. All are drawn from torch's current random numbers.
+usual for PPO. All are drawn from torch's current random state.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gymnasium import spaces
 from torch import Tensor, nn
 
 from tflow.errors import PlanError
-from tflow.rl.policy.network_spec import MLP, Activation, Encoder, channels_last, picture_size
+from tflow.rl.policy.network_spec import MLP, Activation, Encoder, channels_last, image_size
 
 AnySpace = spaces.Space[Any]  # Any: what a space holds is known only at run time
 TensorObs = Tensor | dict[str, Tensor]
@@ -37,8 +37,7 @@ def scaled(layer: nn.Linear | nn.Conv2d, gain: float = ROOT_2) -> nn.Module:
 
 
 class Layers(nn.Sequential):
-    """Layers, one after the other, without what torch does around each call of a module: small networks spend much of their
-    time there."""
+    """A Sequential without torch's overhead per module call, which takes much of the time of small networks."""
 
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002  # as torch calls it
         features = input
@@ -48,7 +47,7 @@ class Layers(nn.Sequential):
 
 
 def dense(inputs: int, layers: MLP) -> tuple[Layers, int]:
-    """Dense layers, each followed by its activation, and how many numbers they make."""
+    """Dense layers, each followed by its activation, and the size of their output."""
     modules: list[nn.Module] = []
     for size, following in pairwise((inputs, *layers.hidden)):
         norm = [nn.LayerNorm(following)] if layers.layer_norm else []
@@ -64,7 +63,7 @@ def _floats(obs: Tensor) -> Tensor:
 
 
 class Flat(nn.Module):
-    """An observation as one vector of float32: choices one-hot, bytes scaled to [0, 1], all else as it is."""
+    """Flattens an observation into a float32 vector: discrete parts one-hot, bytes scaled to [0, 1]."""
 
     first: Tensor
 
@@ -100,32 +99,32 @@ class MLPEncoder(nn.Module):
         return self.layers.forward(self.flat.forward(obs))
 
 
-class PictureEncoder(nn.Module):
+class ImageEncoder(nn.Module):
     """Convolutions, then one dense layer. Derived classes say which."""
 
     def __init__(self, name: str, space: AnySpace, features: int) -> None:
         super().__init__()
         if not isinstance(space, spaces.Box) or len(space.shape) not in (2, 3):
-            raise PlanError(f"{name}: needs pictures, a Box with 2 or 3 axes, got {space}. Use MLP().")
-        self.features, self.size, self.last = features, picture_size(space), channels_last(space.shape)
+            raise PlanError(f"{name}: needs images, a Box with 2 or 3 axes, got {space}. Use MLP().")
+        self.features, self.size, self.last = features, image_size(space), channels_last(space.shape)
         self.channels = 1 if len(space.shape) == 2 else space.shape[-1] if self.last else space.shape[0]
 
     def finish(self, layers: Sequence[nn.Module]) -> None:
-        """Take the convolutions over, and add a dense layer of the size that they need."""
+        """Add the convolutions, and a dense layer over their flattened output."""
         convolutions = nn.Sequential(*layers, nn.Flatten())
         with torch.no_grad():
             width = convolutions(torch.zeros(1, self.channels, *self.size)).shape[1]
         self.layers = nn.Sequential(convolutions, scaled(nn.Linear(width, self.features)), nn.ReLU())
 
     def forward(self, obs: Tensor) -> Tensor:
-        pictures = obs.unsqueeze(1) if obs.dim() == 3 else obs.permute(0, 3, 1, 2) if self.last else obs
-        together = pictures.contiguous(memory_format=torch.channels_last)  # as convolutions like it: a quarter of the time less
+        images = obs.unsqueeze(1) if obs.dim() == 3 else obs.permute(0, 3, 1, 2) if self.last else obs
+        together = images.contiguous(memory_format=torch.channels_last)  # this memory format saves a quarter of the time
         features: Tensor = self.layers(_floats(together))
         return features
 
 
-class ConvEncoder(PictureEncoder):
-    """Plain convolutions (channels, kernel, stride)."""
+class ConvEncoder(ImageEncoder):
+    """Convolutions (channels, kernel, stride) with ReLU."""
 
     def __init__(self, name: str, space: AnySpace, layers: Sequence[tuple[int, int, int]], features: int) -> None:
         super().__init__(name, space, features)
@@ -134,7 +133,7 @@ class ConvEncoder(PictureEncoder):
             least = (least - 1) * stride + kernel
         if min(self.size) < least:
             given = " by ".join(map(str, self.size))
-            raise PlanError(f"{name}: needs pictures of at least {least} by {least}, got {given}. Use ImpalaCNN() or MLP().")
+            raise PlanError(f"{name}: needs images of at least {least} by {least}, got {given}. Use ImpalaCNN() or MLP().")
         modules: list[nn.Module] = []
         for before, (after, kernel, stride) in zip((self.channels, *(layer[0] for layer in layers)), layers, strict=False):
             modules += [scaled(nn.Conv2d(before, after, kernel, stride)), nn.ReLU()]
@@ -142,21 +141,21 @@ class ConvEncoder(PictureEncoder):
 
 
 class Residual(nn.Module):
-    """What goes in, plus two convolutions of it."""
+    """A residual block of two convolutions."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
         first, second = (nn.Conv2d(channels, channels, 3, padding=1) for _ in range(2))
-        # A small second one starts near the identity; else features would grow from block to block.
+        # With a small second convolution it starts near the identity; else features would grow from block to block.
         self.layers = nn.Sequential(nn.ReLU(), scaled(first), nn.ReLU(), scaled(second, 0.2))
 
-    def forward(self, pictures: Tensor) -> Tensor:
-        changed: Tensor = pictures + self.layers(pictures)
+    def forward(self, images: Tensor) -> Tensor:
+        changed: Tensor = images + self.layers(images)
         return changed
 
 
-class ImpalaEncoder(PictureEncoder):
-    """Per number of channels: a convolution, a pooling that halves the picture, two residual blocks."""
+class ImpalaEncoder(ImageEncoder):
+    """Per stage: a convolution, max pooling that halves the image, two residual blocks."""
 
     def __init__(self, space: AnySpace, channels: Sequence[int], features: int) -> None:
         super().__init__("ImpalaCNN", space, features)
@@ -167,8 +166,8 @@ class ImpalaEncoder(PictureEncoder):
         self.finish([*modules, nn.ReLU()])
 
 
-class DictEncoder(nn.Module):
-    """An encoder per part of a dictionary, then dense layers over all their features."""
+class CombinedEncoder(nn.Module):
+    """An encoder per part of a Dict observation, then dense layers over the concatenated features."""
 
     def __init__(self, encoders: Mapping[str, Encoder], joint: MLP) -> None:
         super().__init__()
@@ -182,13 +181,13 @@ class DictEncoder(nn.Module):
         return features
 
 
-# --------------------------------------------------------------------------- memory
+# --------------------------------------------------------------------------- recurrent
 
 
 class Recurrent(nn.Module):
-    """An LSTM over sequences in which episodes may begin anywhere.
+    """An LSTM over sequences in which episodes may start anywhere.
 
-    The state is one tensor, rows first (rows, 2 * size): what it shows, then what it keeps. So it can be a column of a batch.
+    The state is one tensor (rows, 2 * size): hidden state, then cell state. So it can be a column of a batch.
     """
 
     def __init__(self, features: int, size: int) -> None:
@@ -208,7 +207,7 @@ class Recurrent(nn.Module):
             state = features.new_zeros(sequences, 2 * self.size)
         if resets is None:
             return self._run(features, state)
-        # Steps at which no episode begins in any sequence need no look at the state: they go through the LSTM at once.
+        # Runs of steps in which no episode starts go through the LSTM at once.
         begins = resets.any(0)
         begins[0] = True
         starts = [*begins.nonzero().flatten().tolist(), length]
@@ -228,7 +227,7 @@ class Recurrent(nn.Module):
 
 
 class RecurrentEncoder(nn.Module):
-    """An encoder with a memory behind it."""
+    """An encoder followed by an LSTM."""
 
     def __init__(self, encoder: Encoder, size: int) -> None:
         super().__init__()
@@ -251,7 +250,7 @@ class RecurrentEncoder(nn.Module):
 
 
 def encode(encoder: AnyEncoder, obs: TensorObs, state: Maybe, resets: Maybe) -> tuple[Tensor, Maybe]:
-    """Features and the next state, which is None for an encoder without memory."""
+    """Features and the next state, which is None unless the encoder is recurrent."""
     if isinstance(encoder, RecurrentEncoder):
         features, after = encoder(obs, state, resets)
         return features, after
@@ -259,10 +258,10 @@ def encode(encoder: AnyEncoder, obs: TensorObs, state: Maybe, resets: Maybe) -> 
 
 
 def state_size_of(encoder: AnyEncoder) -> int:
-    """How many numbers the state of a row has: 0 without memory."""
+    """Size of the recurrent state; 0 if it is not recurrent."""
     return encoder.state_size if isinstance(encoder, RecurrentEncoder) else 0
 
 
-def sees_pictures(encoder: AnyEncoder) -> bool:
+def sees_images(encoder: AnyEncoder) -> bool:
     """True if most of its work is convolutions."""
-    return isinstance(encoder.encoder if isinstance(encoder, RecurrentEncoder) else encoder, PictureEncoder)
+    return isinstance(encoder.encoder if isinstance(encoder, RecurrentEncoder) else encoder, ImageEncoder)

@@ -1,4 +1,4 @@
-"""What a policy sees with: descriptions of the networks that turn observations into features.
+"""Descriptions of encoders: the networks that turn observations into features.
 
 They are frozen values, so they stand in plans and travel to actors; ``build`` makes the torch module where it is needed. A policy
 takes ``model="auto"``, one of the descriptions below, or your own function (or module class) that is called with the observation
@@ -40,11 +40,11 @@ class Encoder(Protocol):
 
     @property
     def features(self) -> int:
-        """How many numbers it makes of each observation."""
+        """Size of the feature vector."""
         ...
 
     def __call__(self, obs: Tensor | dict[str, Tensor], /) -> Tensor:
-        """The features of observations, one row each."""
+        """Compute the features of observations, one row each."""
         ...
 
 
@@ -53,7 +53,7 @@ class Model(Protocol):
     """A description of an encoder."""
 
     def build(self, observation_space: AnySpace, /) -> Encoder | RecurrentEncoder:
-        """Make the module, with fresh weights drawn from torch's current random numbers."""
+        """Make the module, with fresh weights from torch's current random state."""
         ...
 
 
@@ -63,14 +63,17 @@ ModelLike: TypeAlias = 'Literal["auto"] | Model | Callable[[AnySpace], nn.Module
 
 @dataclass(frozen=True)
 class MLP:
-    """Dense layers over the flattened observation. Discrete parts are one-hot, bytes are scaled to [0, 1].
+    """Dense layers over the flattened observation. Discrete parts are one-hot encoded, bytes are scaled to [0, 1].
 
-    All parts of a dictionary are joined first; pictures among them go through a convolutional network before.
+    The parts of a Dict or Tuple space are concatenated; images among them go through a CNN before.
     """
 
     hidden: tuple[int, ...] = (64, 64)
+    """Sizes of the hidden layers; usually one to three of 64 to 512. Larger: more capacity, slower."""
     activation: Activation = "tanh"
+    """Activation function after each layer."""
     layer_norm: bool = False
+    """Layer normalisation before each activation."""
 
     def __post_init__(self) -> None:
         _sizes("MLP", "hidden", self.hidden)
@@ -81,15 +84,16 @@ class MLP:
         from tflow.rl.policy.network import MLPEncoder
 
         if is_compound(observation_space):
-            return Members(joint=self).build(observation_space)
+            return DictEncoder(joint=self).build(observation_space)
         return MLPEncoder(observation_space, self)
 
 
 @dataclass(frozen=True)
 class NatureCNN:
-    """Three convolutions and a dense layer: the network of DQN in Nature (Mnih et al., 2015). Pictures of 36 by 36 or more."""
+    """Three convolutions and a dense layer: the network of DQN in Nature (Mnih et al., 2015). Images of 36 by 36 or more."""
 
     features: int = 512
+    """Size of the feature vector; usually 128 to 512. Larger: more capacity, slower."""
 
     def __post_init__(self) -> None:
         check.whole("NatureCNN", "features", self.features, least=1)
@@ -100,9 +104,10 @@ class NatureCNN:
 
 @dataclass(frozen=True)
 class SmallCNN:
-    """Two convolutions and a dense layer: the first network of DQN (Mnih et al., 2013). Pictures of 20 by 20 or more."""
+    """Two convolutions and a dense layer: the first network of DQN (Mnih et al., 2013). Images of 20 by 20 or more."""
 
     features: int = 256
+    """Size of the feature vector; usually 128 to 512. Larger: more capacity, slower."""
 
     def __post_init__(self) -> None:
         check.whole("SmallCNN", "features", self.features, least=1)
@@ -113,10 +118,12 @@ class SmallCNN:
 
 @dataclass(frozen=True)
 class ImpalaCNN:
-    """The residual network of IMPALA (Espeholt et al., 2018). Pictures of any size."""
+    """The residual network of IMPALA (Espeholt et al., 2018). Images of any size."""
 
     channels: tuple[int, ...] = (16, 32, 32)
+    """Channels of each residual stage. More: more capacity, slower."""
     features: int = 256
+    """Size of the feature vector; usually 128 to 512. Larger: more capacity, slower."""
 
     def __post_init__(self) -> None:
         _sizes("ImpalaCNN", "channels", self.channels)
@@ -126,55 +133,58 @@ class ImpalaCNN:
         from tflow.rl.policy.network import ImpalaEncoder
 
         if is_compound(observation_space):
-            return _with_pictures(self, self.features, observation_space)
+            return _with_images(self, self.features, observation_space)
         return ImpalaEncoder(observation_space, self.channels, self.features)
 
 
 @dataclass(frozen=True)
-class Members:
-    """For Dict and Tuple spaces: an encoder for each part, then dense layers over all features side by side.
+class DictEncoder:
+    """For Dict and Tuple spaces: an encoder for each part, then dense layers over the concatenated features.
 
-    Without the joint layers, what a policy makes of one part could not depend on another. Nested parts are called "arm/position",
-    those of a tuple "0", "1". For a part that ``encoders`` does not name, ``model="auto"`` picks one if it is a picture; any
-    other part joins as it is.
+    Nested parts are called "arm/position", those of a tuple "0", "1".
     """
 
     encoders: Mapping[str, ModelLike] = field(default_factory=dict)
+    """A model for each part by name. For other parts, images get the ``"auto"`` CNN, the rest is flattened."""
     joint: MLP = field(default_factory=MLP)
+    """Dense layers over the concatenated features."""
 
     def __post_init__(self) -> None:
         for model in self.encoders.values():
             if isinstance(model, LSTM):
                 raise PlanError(
-                    "Members: an LSTM cannot encode a single part. Put it behind all of them: LSTM(encoder=Members(...))."
+                    "DictEncoder: an LSTM cannot encode a single part. Put it behind all of them: LSTM(encoder=DictEncoder(...))."
                 )
 
     def build(self, observation_space: AnySpace, /) -> Encoder:
-        from tflow.rl.policy.network import DictEncoder, Flat
+        from tflow.rl.policy.network import CombinedEncoder, Flat
 
         if not is_compound(observation_space):
-            raise PlanError(f"Members: needs a Dict or Tuple observation space, got {observation_space}. Use MLP() or a CNN.")
+            raise PlanError(f"DictEncoder: needs a Dict or Tuple observation space, got {observation_space}. Use MLP() or a CNN.")
         parts = parts_of(observation_space)
         unknown = [name for name in self.encoders if name not in parts]
         if unknown:
-            raise PlanError(f"Members: there is no part {unknown[0]!r} in the observation space; it has {', '.join(parts)}.")
+            raise PlanError(f"DictEncoder: there is no part {unknown[0]!r} in the observation space; it has {', '.join(parts)}.")
         encoders: dict[str, Encoder] = {}
         for name, space in parts.items():
-            if name in self.encoders or is_picture(space):
-                encoders[name] = _feed_forward("Members", self.encoders.get(name, "auto"), space)
+            if name in self.encoders or is_image(space):
+                encoders[name] = _feed_forward("DictEncoder", self.encoders.get(name, "auto"), space)
             else:
                 encoders[name] = Flat(space)
-        return DictEncoder(encoders, self.joint)
+        return CombinedEncoder(encoders, self.joint)
 
 
 @dataclass(frozen=True)
 class LSTM:
-    """A memory behind any encoder. Policies with one carry a state from step to step; it starts at zero in every episode."""
+    """A recurrent network behind any encoder. Its state starts at zero in every episode."""
 
     size: int = 128
+    """Size of the hidden state; usually 64 to 512. Larger: more memory, slower."""
     encoder: ModelLike = "auto"
+    """The model before it."""
     length: int = 32
-    """It is trained on sequences of so many steps, or as many as there are in a row, if these are fewer."""
+    """Steps per training sequence (truncated backpropagation through time); usually 16 to 128. Longer: longer dependencies,
+    more compute."""
 
     def __post_init__(self) -> None:
         check.whole("LSTM", "size", self.size, least=1)
@@ -186,20 +196,20 @@ class LSTM:
         return RecurrentEncoder(_feed_forward("LSTM", self.encoder, observation_space), self.size)
 
 
-OURS = (MLP, NatureCNN, SmallCNN, ImpalaCNN, Members, LSTM)
+OURS = (MLP, NatureCNN, SmallCNN, ImpalaCNN, DictEncoder, LSTM)
 
 
 def automatic(observation_space: AnySpace) -> Model:
-    """What ``model="auto"`` means: a CNN for pictures, Members for dictionaries and tuples, an MLP for anything else."""
+    """What ``model="auto"`` means: a CNN for images, DictEncoder for Dict and Tuple spaces, an MLP for anything else."""
     if is_compound(observation_space):
-        return Members()
-    if not is_picture(observation_space):
+        return DictEncoder()
+    if not is_image(observation_space):
         return MLP()
-    return NatureCNN() if min(picture_size(observation_space)) >= 36 else ImpalaCNN()
+    return NatureCNN() if min(image_size(observation_space)) >= 36 else ImpalaCNN()
 
 
 def build_encoder(model: ModelLike, observation_space: AnySpace) -> Encoder | RecurrentEncoder:
-    """The module that a model means for an observation space. Your own are tried with zeros first."""
+    """Make the encoder of a model for an observation space. Your own are tried on zeros first."""
     if model == "auto":
         return automatic(observation_space).build(observation_space)
     if isinstance(model, type) or not isinstance(model, Model):
@@ -219,52 +229,52 @@ def _feed_forward(where: str, model: ModelLike, space: AnySpace) -> Encoder:
     return encoder
 
 
-def _with_pictures(model: Model, features: int, space: AnySpace) -> Encoder:
-    """Pictures through a CNN, and all parts of the space through a dense layer as wide as that of the CNN."""
-    pictures = {name: model for name, part in parts_of(space).items() if is_picture(part)}
-    if not pictures:
+def _with_images(model: Model, features: int, space: AnySpace) -> Encoder:
+    """Images through the CNN, then all parts through a dense layer of the same width."""
+    images = {name: model for name, part in parts_of(space).items() if is_image(part)}
+    if not images:
         raise PlanError(
-            f"{type(model).__name__}: no part of the observation space is a picture (uint8, 3 axes): {space}. Use MLP()."
+            f"{type(model).__name__}: no part of the observation space is an image (uint8, 3 axes): {space}. Use MLP()."
         )
-    return Members(pictures, MLP((features,), "relu")).build(space)
+    return DictEncoder(images, MLP((features,), "relu")).build(space)
 
 
 def _convolutional(model: Model, name: str, space: AnySpace, layers: tuple[tuple[int, int, int], ...], features: int) -> Encoder:
     from tflow.rl.policy.network import ConvEncoder
 
-    return _with_pictures(model, features, space) if is_compound(space) else ConvEncoder(name, space, layers, features)
+    return _with_images(model, features, space) if is_compound(space) else ConvEncoder(name, space, layers, features)
 
 
 # --------------------------------------------------------------------------- spaces
 
 
 def is_compound(space: AnySpace) -> bool:
-    """True for spaces whose observations are dictionaries here."""
+    """True for Dict and Tuple spaces."""
     from gymnasium import spaces
 
     return isinstance(space, (spaces.Dict, spaces.Tuple))
 
 
 def parts_of(space: AnySpace) -> dict[str, AnySpace]:
-    """The parts of a compound space by their flat names; a plain space has one part without a name."""
-    from tflow.rl.envs.spaces import Layout
+    """The parts of a Dict or Tuple space by their flat names; any other space is one part without a name."""
+    from tflow.rl.envs.spaces import ObsLayout
 
-    return {leaf.name: leaf.space for leaf in Layout(space).leaves}
+    return {leaf.name: leaf.space for leaf in ObsLayout(space).leaves}
 
 
-def is_picture(space: AnySpace) -> bool:
-    """True for bytes with three axes: channels or a stack of frames, height and width, in this order or with channels last."""
+def is_image(space: AnySpace) -> bool:
+    """True for uint8 with three axes, channels (or stacked frames) first or last."""
     from gymnasium import spaces
 
     return isinstance(space, spaces.Box) and str(space.dtype) == "uint8" and len(space.shape) == 3
 
 
 def channels_last(shape: tuple[int, ...]) -> bool:
-    """The channels of a picture are the shorter one of the first and the last axis."""
+    """True if the last axis, being the shorter one, has the channels."""
     return len(shape) == 3 and shape[-1] < shape[0]
 
 
-def picture_size(space: AnySpace) -> tuple[int, int]:
+def image_size(space: AnySpace) -> tuple[int, int]:
     """Height and width."""
     assert space.shape is not None
     height, width = space.shape[:2] if channels_last(space.shape) else space.shape[-2:]
@@ -275,7 +285,7 @@ def picture_size(space: AnySpace) -> tuple[int, int]:
 
 
 def plugged_in(make: object, space: AnySpace) -> Encoder:
-    """A user's own encoder, made by a function or a module class."""
+    """Make a user's own encoder, from a function or a module class."""
     from torch import nn
 
     if isinstance(make, type) and issubclass(make, OURS):
@@ -294,7 +304,7 @@ def plugged_in(make: object, space: AnySpace) -> Encoder:
 
 
 def tried_out(module: object, space: AnySpace) -> Encoder:
-    """A user's own encoder, after a try with one and with two observations of zeros."""
+    """A user's own encoder, after a trial on one and on two observations of zeros."""
     from torch import nn
 
     if not isinstance(module, nn.Module):
@@ -302,8 +312,8 @@ def tried_out(module: object, space: AnySpace) -> Encoder:
     features = getattr(module, "features", None)
     if isinstance(features, bool) or not isinstance(features, int) or features < 1:
         raise PlanError(
-            f"model: {type(module).__name__} must have an attribute features, the whole number of features that it makes of an "
-            f"observation; it has {'none' if features is None else repr(features)}. Set self.features in __init__."
+            f"model: {type(module).__name__} must have an attribute features, the size of its feature vector; "
+            f" it has {'none' if features is None else repr(features)}. Set self.features in __init__."
         )
     training = module.training
     module.eval()  # layers such as batch norm must not learn from zeros
@@ -330,7 +340,7 @@ def _try_out(module: nn.Module, features: int, space: AnySpace, rows: int) -> No
 
 
 def zero_observations(space: AnySpace, rows: int) -> Tensor | dict[str, Tensor]:
-    """Observations of zeros, or of the first choice where they are choices."""
+    """Observations of zeros, or of the first value of a discrete space."""
     import numpy as np
     import torch
 

@@ -1,4 +1,4 @@
-"""Policies at work: a network with flat weights, and a head that turns its outputs into actions.
+"""Policies: a network with flat weights, and a head that turns its outputs into actions.
 
 A rollout worker calls ``rows`` with the observations of all its envs at once; a learner calls ``evaluate`` or ``outputs`` with
 gradients; a user calls ``act`` with one observation as the env gives it.
@@ -17,10 +17,10 @@ from torch import Tensor, nn
 
 from tflow.errors import PlanError
 from tflow.rl.data.arrays import Array, Obs
-from tflow.rl.envs.spaces import Layout, zero_based
+from tflow.rl.envs.spaces import ObsLayout, zero_based
 from tflow.rl.policy.flat import FlatWeights, tensor
 from tflow.rl.policy.heads import Categorical, Head, head_for
-from tflow.rl.policy.network import sees_pictures
+from tflow.rl.policy.network import sees_images
 from tflow.rl.policy.network_spec import LSTM, ModelLike, build_encoder
 from tflow.rl.policy.policy_network import ActorCriticNet, QNet
 from tflow.rl.policy.policy_spec import ActorCriticSpec, PolicySpec, QSpec, make_policy
@@ -31,18 +31,18 @@ if TYPE_CHECKING:
 
 
 class Acted(NamedTuple):
-    """What a policy does, one row per observation."""
+    """Actions of a policy, one row per observation."""
 
     actions: Array
     """As batches hold them; ``head.to_env`` turns them into what the env takes."""
     logp: Array
     values: Array | None
-    """None if they are better computed for many rows at once: ``Policy.values``."""
+    """None with a separate critic, whose values are computed for many rows at once: ``Policy.values``."""
     state: Array
 
 
 class Evaluated(NamedTuple):
-    """What a policy with a distribution says about the rows of a batch, with gradients."""
+    """An actor-critic's evaluation of the actions of a batch, with gradients."""
 
     inputs: Tensor
     logp: Tensor
@@ -51,7 +51,7 @@ class Evaluated(NamedTuple):
 
 
 class Policy(ABC):
-    """A network, its head, and its weights in one piece."""
+    """A network, its head, and its flat weights."""
 
     def __init__(
         self, spec: PolicySpec, model: ModelLike, observation_space: AnySpace, action_space: AnySpace, device: str
@@ -61,38 +61,38 @@ class Policy(ABC):
         self.observation_space = observation_space
         self.action_space = action_space
         self.device = torch.device(device)
-        self.layout = Layout(observation_space)
+        self.layout = ObsLayout(observation_space)
         self.head = self.make_head(zero_based(action_space))
         self.own_head = self.make_head(action_space)
-        """For ``act``: envs that a worker runs count their choices from 0, a user's own may not."""
+        """For ``act``: workers number discrete actions from 0, the env itself may not."""
         self.module = self.make_net().to(self.device)
         self.flat = FlatWeights(self.module)
         self.sequence_length = model.length if isinstance(model, LSTM) else 1
-        """How many rows in a row a policy with a memory is trained on."""
-        self._memory: Array | None = None
+        """Steps per training sequence of a recurrent policy."""
+        self._state: Array | None = None
         self._rng = np.random.default_rng(0)
         self.generator = torch.Generator(self.device).manual_seed(0)
-        """For noise in the network."""
+        """Random state of noisy layers."""
 
     @abstractmethod
     def make_head(self, action_space: AnySpace) -> Head:
-        """How outputs become actions."""
+        """Make the head: outputs to actions."""
 
     @abstractmethod
     def make_net(self) -> nn.Module:
-        """The network, with fresh weights."""
+        """Make the network, with fresh weights."""
 
     @property
     @abstractmethod
     def state_size(self) -> int:
-        """How many numbers its memory of one env has; 0 without memory."""
+        """Size of the recurrent state; 0 if it is not recurrent."""
 
     def __repr__(self) -> str:
         what = f"{self.observation_space} -> {self.action_space}"
         return f"{type(self).__name__}({what}, {self.flat.trainable:,} weights on {self.device})"
 
     def copy(self) -> Self:
-        """The same policy with weights of its own."""
+        """A copy with weights of its own."""
         twin = make_policy(self.spec, self.model, self.observation_space, self.action_space, device=str(self.device))
         twin.flat.set(self.flat.get())
         return cast("Self", twin)
@@ -101,39 +101,46 @@ class Policy(ABC):
 
     @property
     def recurrent(self) -> bool:
-        """True if it has a memory."""
+        """True if it has a recurrent state."""
         return self.state_size > 0
 
     def initial_state(self, rows: int) -> Array:
-        """The memory at the beginning of an episode."""
+        """The recurrent state at the start of an episode."""
         return np.zeros((rows, self.state_size), dtype=np.float32)
 
     @abstractmethod
     def rows(
         self, obs: Obs, rng: np.random.Generator, *, state: Array, masks: Array | None = None, explore: bool = True
     ) -> Acted:
-        """Act on many observations at once, without gradients."""
+        """Act on a batch of observations, without gradients."""
 
     @abstractmethod
     def values(self, obs: Obs, state: Array) -> Array:
-        """What the policy expects of each observation."""
+        """The value of each observation."""
 
     @abstractmethod
     def scores(self, obs: Obs) -> Array:
-        """What it says about actions, to compare two sets of weights."""
+        """Logits, mean actions or Q-values, to compare two sets of weights by."""
 
     def act(
         self, obs: object, *, explore: bool = False, masks: Array | None = None, first: bool = False
     ) -> Any:  # Any: what an action is depends on the env
-        """The action for one observation, as the env gives and takes them; ``explore`` draws it instead of taking the best.
+        """Act on one observation of the env.
 
-        A policy with a memory remembers from call to call: say ``first=True`` with the first observation of an episode.
+        Args:
+            obs: The observation, as the env gives it.
+            explore: Sample the action instead of taking the most likely one.
+            masks: True for each allowed action, if the env has action masks.
+            first: The first observation of an episode: resets the state of a recurrent policy.
+
+        Returns:
+            The action, as the env takes it.
         """
-        if first or self._memory is None:
-            self._memory = self.initial_state(1)
+        if first or self._state is None:
+            self._state = self.initial_state(1)
         allowed = None if masks is None else np.asarray(masks, dtype=bool)[None]
-        acted = self.rows(self.layout.row(obs), self._rng, state=self._memory, masks=allowed, explore=explore)
-        self._memory = acted.state
+        acted = self.rows(self.layout.row(obs), self._rng, state=self._state, masks=allowed, explore=explore)
+        self._state = acted.state
         return self.own_head.to_env(acted.actions)[0]
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -160,7 +167,7 @@ class Policy(ABC):
         return tensor(state).to(self.device) if self.recurrent else None
 
     def sequence_state(self, batch: Tensors) -> tuple[Tensor | None, Tensor | None]:
-        """The memory before the sequences of a batch, and the marks that tell the network that they are sequences."""
+        """The recurrent state before the sequences of a batch, and their resets, whose shape is that of the sequences."""
         if not self.recurrent:
             return None, None
         if not batch.length:
@@ -171,7 +178,7 @@ class Policy(ABC):
 
 
 class ActorCritic(Policy):
-    """A distribution over actions and a value of the state."""
+    """An action distribution and a state value."""
 
     @property
     def net(self) -> ActorCriticNet:
@@ -180,7 +187,7 @@ class ActorCritic(Policy):
 
     @property
     def options(self) -> ActorCriticSpec:
-        """Which kind it is."""
+        """The options of the policy."""
         return cast("ActorCriticSpec", self.spec)
 
     @property
@@ -189,18 +196,18 @@ class ActorCritic(Policy):
 
     def make_head(self, action_space: AnySpace) -> Head:
         options = self.options
-        return head_for(action_space, squash=options.squash, rescale=options.rescale, log_std_start=options.log_std)
+        return head_for(action_space, squash=options.squash, rescale=options.rescale, log_std_init=options.log_std)
 
     def make_net(self) -> ActorCriticNet:
         encoder = build_encoder(self.model, self.observation_space)
-        shared = sees_pictures(encoder) if self.options.shared == "auto" else self.options.shared
+        shared = sees_images(encoder) if self.options.shared == "auto" else self.options.shared
         separate = None if shared else build_encoder(self.model, self.observation_space)
         return ActorCriticNet(
             encoder,
             self.head.inputs,
             value_encoder=separate,
             free_outputs=self.head.free,
-            free_start=self.head.free_start,
+            free_init=self.head.free_init,
         )
 
     @torch.inference_mode()
@@ -209,7 +216,7 @@ class ActorCritic(Policy):
     ) -> Acted:
         values: Tensor | None = None
         after: Tensor | None = None
-        if self.net.judges_apart:
+        if self.net.separate_critic:
             inputs = self.net.act(self.inputs_of(obs))
         else:
             inputs, values, after = self.net(self.inputs_of(obs), self.state_of(state))
@@ -220,13 +227,13 @@ class ActorCritic(Policy):
                 inputs = self.head.masked(inputs, tensor(masks).to(self.device))
             best = self.head.mode(inputs)
             actions, logp = best.cpu().numpy(), self.head.logp(inputs, best).cpu().numpy()
-        judged = None if values is None else values.cpu().numpy()
-        return Acted(actions, logp, judged, state if after is None else after.cpu().numpy())
+        predicted = None if values is None else values.cpu().numpy()
+        return Acted(actions, logp, predicted, state if after is None else after.cpu().numpy())
 
     @torch.inference_mode()
     def values(self, obs: Obs, state: Array) -> Array:
-        if self.net.judges_apart:
-            return np.asarray(self.net.judge(self.inputs_of(obs)).cpu().numpy())
+        if self.net.separate_critic:
+            return np.asarray(self.net.critic(self.inputs_of(obs)).cpu().numpy())
         _, values, _ = self.net(self.inputs_of(obs), self.state_of(state))
         return np.asarray(values.cpu().numpy())
 
@@ -237,7 +244,7 @@ class ActorCritic(Policy):
         return np.asarray(found.cpu().numpy())
 
     def evaluate(self, batch: Tensors, weights: Tensor | None = None) -> Evaluated:
-        """What it says about the actions of a batch, or would say with other (flat) weights."""
+        """Evaluate the actions of a batch, with the policy's or with other (flat) weights."""
         given = batch.nested("obs"), *self.sequence_state(batch)
         parameters = {} if weights is None else self.flat.named(weights)
         inputs, values, _ = torch.func.functional_call(self.net, parameters, given) if parameters else self.net(*given)
@@ -247,7 +254,7 @@ class ActorCritic(Policy):
 
 
 class QPolicy(Policy):
-    """A value of each action. It is greedy; what explores is beside it."""
+    """Q-values of all actions. It acts greedily; exploration is separate."""
 
     @property
     def net(self) -> QNet:
@@ -256,7 +263,7 @@ class QPolicy(Policy):
 
     @property
     def options(self) -> QSpec:
-        """Which kind it is."""
+        """The options of the policy."""
         return cast("QSpec", self.spec)
 
     @property
@@ -266,8 +273,8 @@ class QPolicy(Policy):
     def make_head(self, action_space: AnySpace) -> Head:
         if not isinstance(action_space, spaces.Discrete):
             raise PlanError(
-                f"A policy that values each action needs a Discrete action space, got {action_space}. Use an algorithm "
-                "with a distribution over actions, such as PPO, or turn the actions into choices with an action wrapper."
+                f"Q-learning needs a Discrete action space, got {action_space}. Use a policy gradient algorithm such as PPO, or "
+                "discretise the actions with an action wrapper."
             )
         return Categorical(action_space)
 
@@ -276,7 +283,7 @@ class QPolicy(Policy):
         return QNet(
             encoder,
             self.head.inputs,
-            duelling=spec.duelling,
+            dueling=spec.dueling,
             kind=spec.kind,
             atoms=1 if spec.kind == "scalar" else spec.atoms,
             v_min=spec.v_min,
@@ -310,12 +317,12 @@ class QPolicy(Policy):
         return np.asarray(self.net.q_values(outputs).cpu().numpy())
 
     def fresh_noise(self) -> None:
-        """Draw new noise for noisy layers: they explore by it, and each update learns with its own."""
+        """Draw new noise for noisy layers, before acting and before each update."""
         if self.options.noisy:
             self.net.reset_noise(self.generator)
 
     def outputs(self, batch: Tensors, name: str) -> Tensor:
-        """What the network says about one of the observations in a batch: values, or their distributions."""
+        """Outputs of the network for the observations in a column: Q-values, or their distributions."""
         state, resets = self.sequence_state(batch)
         outputs: Tensor = self.net(batch.nested(name), state, resets)[0]
         return outputs

@@ -1,4 +1,4 @@
-"""The networks of policies: what stands on top of an encoder of ``tflow.rl.policy.network``."""
+"""The networks of policies, on top of an encoder of ``tflow.rl.policy.network``."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from tflow.rl.policy.network import AnyEncoder, Maybe, TensorObs, encode, scaled
 
 
 class ActorCriticNet(nn.Module):
-    """The inputs of a head, and the value of the state. One encoder serves both unless ``value_encoder`` is given.
+    """Actor and critic: the inputs of a head, and the state value. They share an encoder unless ``value_encoder`` is given.
 
-    The last ``free_outputs`` of the ``outputs`` are parameters that start at ``free_start``; see ``Head.free``.
+    The last ``free_outputs`` of the ``outputs`` are state-independent parameters, initially ``free_init``; see ``Head.free``.
     """
 
     def __init__(
@@ -28,24 +28,24 @@ class ActorCriticNet(nn.Module):
         *,
         value_encoder: AnyEncoder | None = None,
         free_outputs: int = 0,
-        free_start: float = 0.0,
+        free_init: float = 0.0,
     ) -> None:
         super().__init__()
         self.encoder, self.value_encoder = encoder, value_encoder
-        self.action = scaled(nn.Linear(encoder.features, outputs - free_outputs), 0.01)  # the first policy is nearly even
+        self.action = scaled(nn.Linear(encoder.features, outputs - free_outputs), 0.01)  # the initial policy is nearly uniform
         self.value = scaled(nn.Linear((encoder if value_encoder is None else value_encoder).features, 1), 1.0)
-        self.free = nn.Parameter(torch.full((free_outputs,), float(free_start))) if free_outputs else None
+        self.free = nn.Parameter(torch.full((free_outputs,), float(free_init))) if free_outputs else None
         self._actor_state = state_size_of(encoder)
         self.state_size = self._actor_state + (state_size_of(value_encoder) if value_encoder is not None else 0)
-        self.judges_apart = value_encoder is not None and self.state_size == 0
-        """Acting needs nothing of what values need, so that those of many rows can be computed together, later."""
+        self.separate_critic = value_encoder is not None and self.state_size == 0
+        """Actor and critic share nothing, so that the values of many rows can be computed together, later."""
 
     def act(self, obs: TensorObs) -> Tensor:
-        """The inputs of the head alone, without memory."""
+        """The inputs of the head alone, if it is not recurrent."""
         return self._inputs(encode(self.encoder, obs, None, None)[0])
 
-    def judge(self, obs: TensorObs) -> Tensor:
-        """The values alone, if they are judged apart."""
+    def critic(self, obs: TensorObs) -> Tensor:
+        """The values alone, with a separate critic."""
         return self._values(encode(self.value_encoder or self.encoder, obs, None, None)[0])
 
     def _inputs(self, features: Tensor) -> Tensor:
@@ -57,23 +57,23 @@ class ActorCriticNet(nn.Module):
         return values.squeeze(1)
 
     def forward(self, obs: TensorObs, state: Maybe = None, resets: Maybe = None) -> tuple[Tensor, Tensor, Maybe]:
-        """Inputs of the head (rows, outputs), values (rows,) and the next state (rows, state_size) if there is a memory."""
+        """Inputs of the head (rows, outputs), values (rows,) and the next state (rows, state_size) if it is recurrent."""
         if self.value_encoder is None:
             features, after = encode(self.encoder, obs, state, resets)
-            judged = features
+            critic_features = features
         else:
             actors, critics = (None, None) if state is None else (state[:, : self._actor_state], state[:, self._actor_state :])
             features, actors = encode(self.encoder, obs, actors, resets)
-            judged, critics = encode(self.value_encoder, obs, critics, resets)
-            memories = [memory for memory in (actors, critics) if memory is not None]
-            after = torch.cat(memories, 1) if memories else None
-        return self._inputs(features), self._values(judged), after
+            critic_features, critics = encode(self.value_encoder, obs, critics, resets)
+            states = [state for state in (actors, critics) if state is not None]
+            after = torch.cat(states, 1) if states else None
+        return self._inputs(features), self._values(critic_features), after
 
 
 class NoisyLinear(nn.Module):
-    """A dense layer whose weights are noisy, with a learned strength (factorised noise, Fortunato et al., 2018).
+    """A dense layer with factorised Gaussian noise of learned scale on its weights (Fortunato et al., 2018).
 
-    The noise changes only in ``reset_noise``; in evaluation mode there is none. It is not among the weights that are saved.
+    The noise changes only in ``reset_noise``; in evaluation mode there is none. It is not part of the saved weights.
     """
 
     noise_in: Tensor
@@ -99,19 +99,19 @@ class NoisyLinear(nn.Module):
             self.noise_in, self.noise_out = ((noise.sign() * noise.abs().sqrt()).to(device) for noise in drawn)
 
     def forward(self, features: Tensor) -> Tensor:
-        plain = nn.functional.linear(features, self.weight, self.bias)
+        mean = nn.functional.linear(features, self.weight, self.bias)
         if not self.training:
-            return plain
-        # The matrix of noise, noise_out times noise_in, is never made.
-        return plain + self.noise_out * nn.functional.linear(features * self.noise_in, self.weight_sigma, self.bias_sigma)
+            return mean
+        # The noise matrix, the outer product of noise_out and noise_in, is never materialised.
+        return mean + self.noise_out * nn.functional.linear(features * self.noise_in, self.weight_sigma, self.bias_sigma)
 
 
 class QNet(nn.Module):
-    """The values of all actions, or their distributions: ``atoms`` logits on a grid from ``v_min`` to ``v_max`` (C51), or
-    ``atoms`` quantiles (QR-DQN). ``q_values`` turns what ``forward`` returns into plain values.
+    """Q-values of all actions, or their distributions: ``atoms`` logits on a support from ``v_min`` to ``v_max`` (C51), or
+    ``atoms`` quantiles (QR-DQN). ``q_values`` turns the output of ``forward`` into Q-values.
 
-    ``duelling`` adds the value of the state to the advantages of actions, less their mean. ``hidden`` puts dense layers between
-    the encoder and these. ``noisy`` makes all layers behind the encoder noisy.
+    ``dueling`` adds a stream for the state value to that of the advantages, which are centred. ``hidden`` adds dense layers to
+    each stream. ``noisy`` makes all layers after the encoder noisy.
     """
 
     support: Tensor
@@ -122,7 +122,7 @@ class QNet(nn.Module):
         encoder: AnyEncoder,
         actions: int,
         *,
-        duelling: bool = False,
+        dueling: bool = False,
         kind: Literal["scalar", "categorical", "quantile"] = "scalar",
         atoms: int = 1,
         v_min: float = -10.0,
@@ -138,13 +138,13 @@ class QNet(nn.Module):
         self.kind, self.actions, self.atoms = kind, actions, 1 if kind == "scalar" else atoms
         self.encoder, self.state_size = encoder, state_size_of(encoder)
         self.advantage = _branch(encoder.features, hidden, actions * self.atoms, noisy)
-        self.value = _branch(encoder.features, hidden, self.atoms, noisy) if duelling else None
-        middles = (torch.arange(self.atoms) + 0.5) / self.atoms
-        support = torch.linspace(v_min, v_max, self.atoms) if kind == "categorical" else middles
+        self.value = _branch(encoder.features, hidden, self.atoms, noisy) if dueling else None
+        midpoints = (torch.arange(self.atoms) + 0.5) / self.atoms
+        support = torch.linspace(v_min, v_max, self.atoms) if kind == "categorical" else midpoints
         self.register_buffer("support", support, persistent=False)
 
     def forward(self, obs: TensorObs, state: Maybe = None, resets: Maybe = None) -> tuple[Tensor, Maybe]:
-        """Outputs (rows, actions), or (rows, actions, atoms) if distributional, and the next state if there is a memory."""
+        """Outputs (rows, actions), or (rows, actions, atoms) if distributional, and the next state if it is recurrent."""
         features, after = encode(self.encoder, obs, state, resets)
         outputs: Tensor = self.advantage(features).unflatten(1, (self.actions, self.atoms))
         if self.value is not None:

@@ -1,4 +1,4 @@
-"""Kinds of policies, described: a loss says which it needs, workers and learners build it from the spaces of their env."""
+"""Descriptions of policies: a loss says which it needs, workers and learners build it for the spaces of their env."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ Device = str
 
 @dataclass(frozen=True)
 class PolicySpec(ABC):
-    """A kind of policy with its options."""
+    """Description of a policy."""
 
     @abstractmethod
     def build(self, model: ModelLike, observation_space: AnySpace, action_space: AnySpace, device: Device) -> Policy:
-        """Make the policy with fresh weights, drawn from torch's current random numbers."""
+        """Make the policy, with fresh weights from torch's current random state."""
 
 
 def make_policy(
@@ -35,7 +35,7 @@ def make_policy(
     seed: int = 0,
     device: Device = "cpu",
 ) -> Policy:
-    """A policy whose fresh weights are a function of the seed."""
+    """Make a policy with initial weights by the seed."""
     import torch
 
     with torch.random.fork_rng():
@@ -45,16 +45,16 @@ def make_policy(
 
 @dataclass(frozen=True)
 class ActorCriticSpec(PolicySpec):
-    """A distribution over actions and a value of the state."""
+    """An actor-critic: an action distribution and a state value."""
 
     shared: bool | Literal["auto"] = "auto"
-    """One encoder for both. By itself: for pictures, whose encoders cost most, but not for anything else."""
+    """Share one encoder between actor and critic. ``"auto"`` does so for images, whose encoders are expensive."""
     squash: bool = False
-    """Continuous actions through a tanh, within the bounds of their space; otherwise they are clipped."""
+    """Squash continuous actions into their bounds by tanh; otherwise they are clipped."""
     rescale: bool = False
-    """The policy works in [-1, 1], whatever the bounds of the actions are (squashed ones always do)."""
+    """Rescale continuous actions from [-1, 1] to the bounds of the space; squashed ones always are."""
     log_std: float = 0.0
-    """Where the spread of continuous actions begins."""
+    """Initial log standard deviation of continuous actions; usually -2 to 0. Larger: more exploration at first."""
 
     def build(self, model: ModelLike, observation_space: AnySpace, action_space: AnySpace, device: Device) -> Policy:
         from tflow.rl.policy.policy import ActorCritic
@@ -64,14 +64,20 @@ class ActorCriticSpec(PolicySpec):
 
 @dataclass(frozen=True)
 class QSpec(PolicySpec):
-    """A value of each action; acts greedily, unless it explores."""
+    """A Q-network, which acts greedily unless it explores."""
 
-    duelling: bool = False
+    dueling: bool = False
+    """Dueling network: separate streams for the state value and the advantages of actions."""
     kind: Literal["scalar", "categorical", "quantile"] = "scalar"
+    """Q-values (scalar), or distributions: C51 (categorical), QR-DQN (quantile)."""
     atoms: int = 51
+    """Atoms of the distribution; usually 51 to 200."""
     v_min: float = -10.0
+    """Smallest return in the support of a categorical distribution."""
     v_max: float = 10.0
+    """Largest return in the support of a categorical distribution."""
     noisy: bool = False
+    """Noisy layers after the encoder."""
 
     def __post_init__(self) -> None:
         check.one_of("QSpec", "kind", self.kind, ("scalar", "categorical", "quantile"))

@@ -19,7 +19,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
 from tflow.errors import CheckpointError, TflowError
-from tflow.rl.policy.network_spec import LSTM, MLP, ImpalaCNN, Members, ModelLike, NatureCNN, SmallCNN
+from tflow.rl.policy.network_spec import LSTM, MLP, DictEncoder, ImpalaCNN, ModelLike, NatureCNN, SmallCNN
 from tflow.rl.policy.policy import Policy
 from tflow.rl.policy.policy_spec import ActorCriticSpec, PolicySpec, QSpec, chosen_device, make_policy
 
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 FORMAT = 1
 CLASS = "class"
 Json = Any  # Any: what json.loads gives
-MODELS: dict[str, type] = {kind.__name__: kind for kind in (MLP, NatureCNN, SmallCNN, ImpalaCNN, Members, LSTM)}
+MODELS: dict[str, type] = {kind.__name__: kind for kind in (MLP, NatureCNN, SmallCNN, ImpalaCNN, DictEncoder, LSTM)}
 SPECS: dict[str, type] = {kind.__name__: kind for kind in (ActorCriticSpec, QSpec)}
 
 
 def save_policy(policy: Policy, path: str | os.PathLike[str]) -> None:
-    """Write a policy. The file appears whole or not at all."""
+    """Write a policy to a safetensors file, atomically."""
     target = Path(path)
     kind = kind_of(policy.spec)
     header = {
@@ -57,7 +57,7 @@ def save_policy(policy: Policy, path: str | os.PathLike[str]) -> None:
 
 
 def kind_of(spec: PolicySpec) -> Json:
-    """What a file says of the kind of a policy. Raises if it can say nothing."""
+    """Description of a policy for a file. Raises for a policy class of your own."""
     kind = _described(spec, SPECS)
     if kind is None:
         raise CheckpointError(f"A policy of your own kind, {type(spec).__name__}, cannot be saved: files hold no code.")
@@ -74,13 +74,13 @@ def load_policy(path: str | os.PathLike[str], *, model: ModelLike | None = None,
         with safe_open(source, framework="pt") as file:
             said = (file.metadata() or {}).get("tflow")
             if said is None:
-                raise CheckpointError(f"{source} is no policy that tflow has saved: it has weights, but nothing says of what.")
+                raise CheckpointError(f"{source} is no policy saved by tflow: it has weights, but no description of the policy.")
             header = json.loads(said)
             weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # it is no dictionary
     except FileNotFoundError:
         raise CheckpointError(f"There is no file {source}.") from None
     except (SafetensorError, KeyError, ValueError, OSError) as error:
-        raise CheckpointError(f"{source} is no policy that tflow has saved: {error}.") from error
+        raise CheckpointError(f"{source} is no policy saved by tflow: {error}.") from error
     try:
         return _rebuilt(source, header, weights, model, device)
     except (KeyError, TypeError, AttributeError, ValueError) as error:
@@ -141,7 +141,7 @@ def _made(value: Json, known: dict[str, type]) -> Any:  # Any: one of the kinds 
         return {name: _made(member, known) for name, member in value.items()}
     arguments = {name: _made(part, known) for name, part in value.items() if name != CLASS}
     if value[CLASS] not in known:
-        raise CheckpointError(f"The file speaks of a {value[CLASS]}, which this version does not know.")
+        raise CheckpointError(f"The file describes a {value[CLASS]}, which this version does not know.")
     try:
         return known[value[CLASS]](**arguments)
     except TypeError as error:
@@ -177,7 +177,7 @@ def space_to_json(space: AnySpace) -> Json:
 
 
 def _bound(values: np.ndarray[Any, np.dtype[Any]]) -> Json:  # Any: bounds have the dtype of their space
-    """One number if they are all the same, which those of pictures are."""
+    """One number if they are all the same, which those of images are."""
     return values.flat[0].item() if values.size and (values == values.flat[0]).all() else values.tolist()
 
 
@@ -203,5 +203,5 @@ def space_from_json(value: Json) -> AnySpace:
         "Tuple": lambda: spaces.Tuple([space_from_json(part) for part in value["spaces"]]),
     }
     if value.get("kind") not in makers:
-        raise CheckpointError(f"The file speaks of a {value.get('kind')} space, which this version does not know.")
+        raise CheckpointError(f"The file describes a {value.get('kind')} space, which this version does not know.")
     return makers[value["kind"]]()

@@ -14,7 +14,7 @@ from tflow.rl.policy.flat import tensor
 
 
 class Tensors:
-    """Columns as tensors. Rows are unrelated, unless they are sequences: then ``length`` rows in a row are one."""
+    """Columns as tensors. Rows are independent, unless ``length`` is set: then ``length`` consecutive rows are a sequence."""
 
     def __init__(self, columns: Mapping[str, Tensor], finals: Mapping[str, Tensor], ends: Array, length: int = 0) -> None:
         self.columns = columns
@@ -60,24 +60,24 @@ class Tensors:
         return Tensors(columns, picked, ends, self.length)
 
     def mean(self, values: Tensor) -> Tensor:
-        """The mean over the rows that count: padding and burn-in do not."""
+        """The mean over all rows but padding and burn-in."""
         if "mask" not in self.columns:
             return values.mean()
         counts = self.columns["mask"] & ~self.columns["burn_in"]
         return (values * counts).sum() / counts.sum().clamp(min=1)
 
     def moments(self, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean and standard deviation over the rows that count."""
+        """Mean and standard deviation over all rows but padding and burn-in."""
         if "mask" not in self.columns:
-            apart, middle = torch.std_mean(values, correction=0)  # one call: small minibatches are all calls
-            return middle, apart
-        middle = self.mean(values)
-        return middle, self.mean((values - middle).square()).sqrt()
+            std, mean = torch.std_mean(values, correction=0)  # one call: with small minibatches, calls take all the time
+            return mean, std
+        mean = self.mean(values)
+        return mean, self.mean((values - mean).square()).sqrt()
 
     def standardized(self, values: Tensor) -> Tensor:
-        """Values with mean 0 and standard deviation 1 over the rows that count."""
-        middle, apart = self.moments(values)
-        return (values - middle) / (apart + 1e-8)
+        """Values standardised to mean 0 and standard deviation 1."""
+        mean, std = self.moments(values)
+        return (values - mean) / (std + 1e-8)
 
 
 def _nested(columns: Mapping[str, Tensor], name: str) -> Tensor | dict[str, Tensor]:

@@ -1,4 +1,4 @@
-"""How many threads torch computes with, for a while."""
+"""Torch's number of threads, for a while."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 
 SMALL = 300_000
-"""Networks with fewer weights are slower with more than one thread."""
+"""Networks with fewer weights are faster with one thread."""
 
 
 @contextmanager
 def threads(count: int) -> Iterator[None]:
-    """Compute with so many threads."""
+    """Compute with ``count`` threads."""
     import torch
 
     before = torch.get_num_threads()
@@ -26,12 +26,12 @@ def threads(count: int) -> Iterator[None]:
 
 
 def one_thread() -> AbstractContextManager[None]:
-    """What acts on a handful of rows is slower with more, and other workers want the other cores."""
+    """Compute with one thread: inference on few rows is slower with more, and other workers need the cores."""
     return threads(1)
 
 
 def fitting(weights: int, wanted: int | None) -> int:
-    """As many as were asked for; by default one for a small network, else as many as torch likes."""
+    """The threads asked for; by default one for a small network, else torch's default."""
     import torch
 
     if wanted is not None:

@@ -1,4 +1,4 @@
-"""Weights on their way to workers, and the seeds that make them equal everywhere at the start."""
+"""Weights as messages to workers, and the seeds that make initial weights equal everywhere."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tflow.rl.data.arrays import Array
 
 
 class Weights(NamedTuple):
-    """What a worker is sent: all weights of a policy, and how many env steps had been made by all workers."""
+    """The weights of a policy, and the env steps of all workers when they were sent."""
 
     policy: str
     values: Array

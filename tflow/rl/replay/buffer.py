@@ -1,4 +1,4 @@
-"""Local replay buffers: rows that were sampled earlier, to be learned from again.
+"""Replay buffers in memory: uniform, prioritized and reservoir.
 
 A buffer has a fixed capacity. Its first batch says which columns it has; later ones must have the same. Memory is claimed at
 once, but the system hands it out only as rows arrive. Rows come and go by the batch, in numpy, never one by one. What is sampled
@@ -28,8 +28,8 @@ class UniformBuffer:
     """The latest ``capacity`` rows, sampled with equal probability and with replacement.
 
     A batch without next observations gets them on insertion if it knows what follows its pieces. With ``gamma``, rows become
-    transitions over ``n_step`` steps: the rewards are summed up, ``discounts`` is what the value of the next observation counts
-    for, and ``next_obs``, ``terminated`` and ``truncated`` are those of the last of the steps.
+    transitions over ``n_step`` steps: rewards become n-step returns, ``discounts`` multiplies the bootstrap value of the next
+    observation, and ``next_obs``, ``terminated`` and ``truncated`` are those of the last of the steps.
     """
 
     def __init__(
@@ -44,15 +44,15 @@ class UniformBuffer:
             raise PlanError(f"{kind}: the incarnation must be from 0 to {2**22 - 1}, got {incarnation}.")
         self.capacity = capacity
         self.incarnation = incarnation
-        """Which life of the buffer this is: given anew when it is rebuilt, so that news about an earlier one can be told."""
+        """Changes when the buffer is rebuilt, so that priorities for an earlier one are recognised."""
         self.n_step = n_step
         self.gamma = gamma
         self.policy = "default"
         """Whose rows it holds: that of the first batch."""
         self.inserted = 0
-        """How many rows were ever inserted."""
+        """Rows inserted so far."""
         self.sampled = 0
-        """How many rows were ever sampled."""
+        """Rows sampled so far."""
         self._rng = np.random.Generator(np.random.PCG64(seed))
         self._columns: dict[str, Array] = {}
         self._rows: Batch[str] = Batch({})  # the same columns, read-only
@@ -66,7 +66,7 @@ class UniformBuffer:
     # ------------------------------------------------------------------- in
 
     def insert(self, batch: Batch[Never]) -> None:
-        """Store all rows. The oldest make room."""
+        """Insert all rows, in place of the oldest."""
         if not len(batch):
             return
         if self.inserted and batch.policy != self.policy:
@@ -129,7 +129,7 @@ class UniformBuffer:
     # ------------------------------------------------------------------- out
 
     def sample(self, size: int) -> Batch[str]:
-        """Rows that were stored, each a piece of its own."""
+        """Sample rows; each is a piece of its own."""
         self._check(size)
         self.sampled += size
         return self._picked(self._rng.integers(len(self), size=size), {})
@@ -149,7 +149,7 @@ class UniformBuffer:
     # ------------------------------------------------------------------- state
 
     def state(self) -> State:
-        """Everything that ``load`` needs to go on exactly from here, as arrays and numbers. The incarnation is not part of it."""
+        """The state for a checkpoint, as arrays and numbers. The incarnation is not part of it."""
         return self._numbers() | {f"columns/{name}": column[: len(self)].copy() for name, column in self._columns.items()}
 
     def _numbers(self) -> State:
@@ -161,7 +161,7 @@ class UniformBuffer:
         return {"capacity": self.capacity, "inserted": self.inserted, "sampled": self.sampled, "rng": rng, "policy": policy}
 
     def load(self, state: Mapping[str, Array | int | float]) -> None:
-        """Become what another buffer was at its ``state()``. On an error, nothing is changed."""
+        """Restore a state. On an error, nothing is changed."""
         columns = {name.removeprefix("columns/"): np.asarray(c) for name, c in state.items() if name.startswith("columns/")}
         numbers = {name: value for name, value in state.items() if not name.startswith("columns/")}
         if numbers.keys() != self._numbers().keys() or numbers["capacity"] != self.capacity:
@@ -196,8 +196,8 @@ class UniformBuffer:
 class PrioritizedBuffer(UniformBuffer):
     """The latest ``capacity`` rows, sampled in proportion to ``priority ** alpha``.
 
-    Samples have three more columns. ``weights`` corrects for the unequal probabilities: ``(N * P) ** -beta``, divided by the
-    largest of the whole buffer. ``indices`` says where a row is stored. ``ids`` says which row it is, and goes back to
+    Samples have three more columns. ``weights`` are the importance-sampling weights ``(N * P) ** -beta``, divided by the largest
+    of the whole buffer. ``indices`` says where a row is stored. ``ids`` says which row it is, and goes back to
     ``update_priorities``. A new row has the highest priority seen so far, or what the column ``priorities`` of its batch says.
     Rows of a batch are in the order in which they are stored, more or less: shuffle before splitting it.
     """
@@ -218,7 +218,7 @@ class PrioritizedBuffer(UniformBuffer):
         self.alpha = self._fraction("alpha", alpha)
         self.beta = self._fraction("beta", beta)
         self.stale = 0
-        """How many priorities came too late: for rows that are gone, or that an earlier incarnation had."""
+        """Priority updates that came too late: for rows that were overwritten, or of an earlier incarnation."""
         self._tree = SumTree(capacity, compiled=compiled)
         self._highest = 1.0
 
@@ -237,7 +237,7 @@ class PrioritizedBuffer(UniformBuffer):
         self._tree.put(slots, priorities[count - len(slots) :] ** self.alpha)
 
     def sample(self, size: int, beta: float | None = None) -> Batch[str]:
-        """Rows that were stored, each a piece of its own, by priority; one from each of ``size`` equal parts of the sum."""
+        """Sample rows by priority, stratified: one from each of ``size`` equal parts of the sum."""
         self._check(size)
         beta = self.beta if beta is None else self._fraction("beta", beta)
         slots = self._tree.sample(size, self._rng)
@@ -252,7 +252,7 @@ class PrioritizedBuffer(UniformBuffer):
         return self.incarnation * (2**40 // self.capacity * self.capacity) + self.inserted - 1
 
     def update_priorities(self, ids: ArrayLike, priorities: ArrayLike) -> None:
-        """New priorities for rows that were sampled. What is said of rows that are gone is counted in ``stale`` and ignored."""
+        """Update the priorities of sampled rows. Updates for rows that were overwritten are ignored, and counted in ``stale``."""
         values, highest = checked(priorities)
         rows: Ints = np.asarray(ids, dtype=np.int64)
         if rows.shape != values.shape:
@@ -279,7 +279,7 @@ class PrioritizedBuffer(UniformBuffer):
 
 
 class ReservoirBuffer(UniformBuffer):
-    """Of all rows ever inserted, ``capacity``: each is among them with equal probability (Vitter's algorithm R)."""
+    """Reservoir sampling: a uniform sample of ``capacity`` rows of all that were ever inserted (Vitter's algorithm R)."""
 
     def store(self, columns: Mapping[str, Array]) -> None:
         self._lay_out(columns)

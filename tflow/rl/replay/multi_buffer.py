@@ -1,4 +1,4 @@
-"""Replay for envs with several agents: a buffer per policy, or the rows of all policies side by side."""
+"""Replay for multi-agent envs: a buffer per policy, or the rows of all policies side by side."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ class PerPolicyBuffer(Generic[Buffer]):
 
     @property
     def inserted(self) -> int:
-        """How many rows were ever inserted."""
+        """Rows inserted so far."""
         return sum(buffer.inserted for buffer in self.buffers.values())
 
     @property
     def sampled(self) -> int:
-        """How many rows were ever sampled."""
+        """Rows sampled so far."""
         return sum(buffer.sampled for buffer in self.buffers.values())
 
     def insert(self, batches: Mapping[str, Batch[Never]]) -> None:
@@ -71,7 +71,7 @@ class PerPolicyBuffer(Generic[Buffer]):
         return {f"{policy}:{name}": part for policy, buffer in self.buffers.items() for name, part in buffer.state().items()}
 
     def load(self, state: Mapping[str, Array | int | float]) -> None:
-        """Become what another buffer was at its ``state()``."""
+        """Restore a state."""
         found = {name.partition(":")[0] for name in state}
         if found != set(self.buffers):
             raise CheckpointError(
@@ -134,5 +134,5 @@ class LockstepBuffer(Generic[Buffer]):
         return self.rows.state()
 
     def load(self, state: Mapping[str, Array | int | float]) -> None:
-        """Become what another buffer was at its ``state()``."""
+        """Restore a state."""
         self.rows.load(state)

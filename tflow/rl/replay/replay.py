@@ -1,4 +1,4 @@
-"""What a replay actor does, and what the driver knows of it."""
+"""Replay actors, and the rate limiter on the driver."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from tflow.rl.schedules import Schedule, schedule_of
 from tflow.types import Shard
 
 Kind = Literal["uniform", "prioritized", "reservoir", "sequences"]
-News = tuple[str, Array, Array]
+PriorityUpdate = tuple[str, Array, Array]
 """A policy, ids of its rows, and their priorities."""
 MOST_SHARDS = 1024
 
 
 @dataclass(frozen=True)
 class ReplaySpec:
-    """What a replay actor is made of. It makes one when it is called with a shard."""
+    """Description of a replay actor. Called with a shard, it makes one."""
 
     capacity: int
     batch: int
@@ -43,7 +43,7 @@ class ReplaySpec:
         return MultiReplayActor(self, shard) if self.policies else ReplayActor(self, shard)
 
     def buffer(self, shard: Shard, number: int = 0) -> UniformBuffer:
-        """The buffer of an actor, or one of several. Ids of rows say which life of which actor they belong to."""
+        """Make the buffer of an actor, or one of several. Row ids encode the actor and its incarnation."""
         life = (shard.incarnation % 2048) * MOST_SHARDS + shard.index
         beta, seed = schedule_of(self.beta).at(0), (shard.seed + number) % 2**63
         if self.kind == "sequences":
@@ -58,8 +58,8 @@ class ReplaySpec:
         return kind(self.capacity, seed=seed, incarnation=life, n_step=self.n_step, gamma=self.gamma)
 
     def sampled(self, buffer: UniformBuffer, actors: int) -> Batch[str]:
-        """A batch of earlier rows; without priorities, all count the same. What all actors have stored is about what this one
-        has, times their number: that is what a schedule goes by."""
+        """Sample a batch; without priorities, all weights are 1. The schedule of beta goes by the rows of all actors, estimated
+        by those of this one times the number of actors."""
         if isinstance(buffer, PrioritizedBuffer):
             return buffer.sample(self.batch, schedule_of(self.beta).at(buffer.inserted * actors))
         return self.with_weights(buffer.sample(self.batch))
@@ -79,30 +79,30 @@ class ReplayActor:
         self.buffer = spec.buffer(shard)
 
     def insert(self, item: AnyBatch) -> None:
-        """Store all rows."""
+        """Insert all rows."""
         if isinstance(item, MultiBatch):
             raise ReplayError(
-                "StoreToBuffer: this is experience of several policies. Take that of one, Select(stream, policy=...), or name "
+                "StoreToBuffer: got a batch of several policies. Take one, Select(stream, policy=...), or name "
                 "all of them: create_replay_actors(policies=...)."
             )
         self.buffer.insert(item)
 
     def sample(self) -> Replayed:
-        """A batch of earlier rows; an empty one if nothing is left, because the actor has been made again."""
+        """Sample a batch; empty if there are no rows, because the actor was restarted."""
         return self.spec.sampled(self.buffer, self.actors) if len(self.buffer) else Batch({})
 
-    def update_priorities(self, news: News) -> None:
-        """New priorities for rows of earlier samples. What belongs to another actor or an earlier life is ignored."""
-        _, ids, priorities = news
+    def update_priorities(self, update: PriorityUpdate) -> None:
+        """Update the priorities of sampled rows. Those of another actor or an earlier incarnation are ignored."""
+        _, ids, priorities = update
         if isinstance(self.buffer, PrioritizedBuffer):
             self.buffer.update_priorities(ids, priorities)
 
     def state(self) -> dict[str, object]:
-        """Everything that ``load`` needs to go on exactly from here."""
+        """The state, for a checkpoint."""
         return cast("dict[str, object]", self.buffer.state())
 
     def load(self, state: dict[str, object]) -> None:
-        """Become what another actor was at its ``state()``."""
+        """Restore a state."""
         self.buffer.load(cast("dict[str, Array]", state))
 
 
@@ -117,20 +117,20 @@ class MultiReplayActor(ReplayActor):
 
     def insert(self, item: object) -> None:
         if not isinstance(item, MultiBatch):
-            raise ReplayError("StoreToBuffer: these replay actors are for the experience of several policies; got one batch.")
+            raise ReplayError("StoreToBuffer: these replay actors store batches of several policies; got a batch of one.")
         wanted = {policy: batch for policy, batch in item.batches.items() if policy in self.spec.policies}
         (self.apart if self.together is None else self.together).insert(wanted)
 
     def experience(self) -> MultiBatch[ReplayedColumns, str]:
-        """A batch of earlier rows of each policy that has any."""
+        """Sample a batch of each policy that has rows."""
         if self.together is not None:
             drawn = self.together.sample(self.spec.batch) if len(self.together) else {}
             return MultiBatch({policy: self.spec.with_weights(batch) for policy, batch in drawn.items()})
         filled = {policy: buffer for policy, buffer in self.apart.buffers.items() if len(buffer)}
         return MultiBatch({policy: self.spec.sampled(buffer, self.actors) for policy, buffer in filled.items()})
 
-    def update_priorities(self, news: News) -> None:
-        policy, ids, priorities = news
+    def update_priorities(self, update: PriorityUpdate) -> None:
+        policy, ids, priorities = update
         buffer = self.apart[policy] if self.together is None else self.together.rows
         if isinstance(buffer, PrioritizedBuffer):
             buffer.update_priorities(ids, priorities)
@@ -144,36 +144,36 @@ class MultiReplayActor(ReplayActor):
 
 @dataclass
 class Limiter:
-    """Counts on the driver what goes into replay actors and what is asked of them."""
+    """Rate limiter on the driver: counts rows inserted into and sampled from replay actors."""
 
     shards: int
     batch: int
     min_size: int
     samples_per_insert: float | None
     unit: int = 1
-    """How many rows make one: of sequences, as many as each has of its own."""
+    """Rows per sampled unit: 1, or the new rows of a sequence."""
     rows: dict[tuple[int, int], int] = field(default_factory=dict)
-    """What each life of each actor was sent."""
+    """Rows sent to each incarnation of each actor."""
     asked: dict[tuple[int, int], int] = field(default_factory=dict)
     turn: int = -1
 
     def next_shard(self, count: int) -> int:
-        """Whose turn it is to store something."""
+        """The actor that stores the next item, round robin."""
         self.turn = (self.turn + 1) % count
         return self.turn
 
     def store(self, shard: int, incarnation: int, rows: int) -> None:
-        """So many rows are on their way to an actor."""
+        """Count rows that are on their way to an actor."""
         life = shard, incarnation
         self.rows[life] = self.rows.get(life, 0) + rows
 
     def closed(self, shard: int, incarnation: int, items: int, /) -> str:
-        life = shard, incarnation  # an actor that was made again is empty
+        life = shard, incarnation  # an actor that was restarted is empty
         stored, asked, more = self.rows.get(life, 0) // self.unit, self.asked.get(life, 0), items * self.batch
         what = "rows" if self.unit == 1 else "sequences"
         least = max(1, -(-self.min_size // self.shards))
         if stored < least:
-            return f"replay actor {shard} has been sent {stored} of the {least} {what} with which learning starts"
+            return f"replay actor {shard} has been sent {stored} of the {least} {what} with which sampling starts"
         if self.samples_per_insert is not None and asked + more > stored * self.samples_per_insert:
             most = f"{stored} {what} times samples_per_insert={self.samples_per_insert:g}"
             return f"replay actor {shard} has been asked for {asked} {what}, and {more} more would be above {most}"

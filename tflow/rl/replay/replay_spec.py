@@ -1,7 +1,7 @@
-"""Replay actors: experience that is stored in processes of its own and learned from again.
+"""Experience replay in actors, and the operators around it.
 
-How much has been stored and sampled is counted on the driver, where the plan is decided: a replay actor is never asked before it
-has enough, and asking is not tried again and again.
+Rows inserted and sampled are counted on the driver, where the plan is decided: a replay actor is never asked before it has
+enough, so there is no polling.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ U = TypeVar("U")
 P = TypeVar("P", bound=str)
 P_co = TypeVar("P_co", bound=str, covariant=True)
 T = TypeVar("T", covariant=True)
-SMALLEST = 1e-6
-"""Added to priorities: what is known perfectly is still seen now and then."""
+EPSILON = 1e-6
+"""Added to priorities, so that rows with a TD error of 0 are still sampled."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AnyReplay(Actors["ReplayActor"]):
-    """Replay actors, and the driver's count of what is in them."""
+    """Replay actors, and the driver's limiter of their sampling rate."""
 
     limiter: Resident[Limiter] = field(kw_only=True)
 
@@ -116,14 +116,26 @@ def create_replay_actors(
     name: str = "replay",
     place: Place = ANYWHERE,
 ) -> AnyReplay:
-    """Describe ``num_actors`` replay actors that hold ``capacity`` rows together and give out ``batch`` rows at a time.
+    """Describe replay actors.
 
-    Nothing is sampled before ``min_size`` rows were stored, nor more than ``samples_per_insert`` rows per row stored. Rows become
-    transitions over ``n_step`` steps, discounted by ``gamma``. ``kind="sequences"`` stores sequences of ``length`` rows, of which
-    the first ``burn_in`` only warm up a memory; then capacities and batches count sequences.
-
-    With ``policies``, experience of several policies is stored, each in a buffer of its own; with ``lockstep``, what happened in
-    the same step of an env is sampled together.
+    Args:
+        policies: Names of several policies, each with a buffer of its own.
+        lockstep: Sample the rows of all policies that belong to the same env step together.
+        num_actors: Replay actors, among which ``capacity`` is divided.
+        capacity: Rows stored in all actors; usually 1e4 to 1e6.
+        batch: Rows per sample; usually 32 to 512.
+        kind: Prioritized, uniform or reservoir sampling of rows, or sequences for recurrent policies (R2D2).
+        min_size: Rows stored before sampling starts.
+        samples_per_insert: Replay ratio: rows sampled per row inserted, at most. None: no limit.
+        alpha: Priority exponent: 0 is uniform sampling, 1 in proportion to the priorities.
+        beta: Exponent of the importance-sampling weights, or a schedule: 0 is no correction, 1 a full one.
+        n_step: Rewards summed before bootstrapping.
+        gamma: Discount factor of the n-step returns.
+        length: Rows per sequence; ``capacity``, ``batch`` and ``min_size`` then count sequences.
+        burn_in: First rows of a sequence, which only warm up the recurrent state.
+        mailbox: Batches on their way to an actor, at most.
+        name: Name of the actors, in errors and drawings.
+        place: Where the actors run.
 
     Law: describing creates nothing; two equal descriptions are two sets of actors.
     """
@@ -145,9 +157,7 @@ def create_replay_actors(
     names = tuple(policies)
     check.yes_or_no(where, "lockstep", lockstep)
     if lockstep and (not names or kind == "sequences"):
-        raise PlanError(
-            f"{where}: lockstep=True is about rows of several policies; give policies=, and another kind than sequences."
-        )
+        raise PlanError(f"{where}: lockstep=True needs several policies; give policies=, and another kind than sequences.")
     spec = ReplaySpec(per_actor, batch, kind, alpha, beta, n_step, gamma, length, burn_in, names, lockstep)
     unit = length - burn_in if kind == "sequences" else 1
     limiter = Resident(MakeLimiter(num_actors, batch, min_size, samples_per_insert, unit), 1, f"{name}.limiter")
@@ -172,7 +182,7 @@ class StoreToBuffer(RefOp[V]):
 
 
 class ParallelReplay(ParIter[T]):
-    """A parallel stream of earlier experience, one shard per replay actor.
+    """A parallel stream of replayed batches, one shard per replay actor.
 
     Law: no actor is asked before the limits of ``create_replay_actors`` allow it.
     """
@@ -191,10 +201,14 @@ class ParallelReplay(ParIter[T]):
 
 
 class UpdatePriorities(LiveOp[Replayed, Replayed, Async]):
-    """Computes how wrong the learner is about each row, and tells the replay actors that the rows came from.
+    """Computes the TD errors of replayed rows and sends them to their replay actors as new priorities.
 
-    What it compares with (``goals``) is handed on in the batch, so that training need not compute it again. ``SendPriorities``
-    after training is cheaper still. If training has a ``loss`` of its own, give it here too.
+    The TD targets are passed on in the batch (``td_targets``), so that training need not compute them again.
+    ``SendPriorities`` after training is cheaper still.
+
+    Args:
+        workers: The workers whose learner computes the TD errors.
+        loss: The loss of training, if it replaces that of the workers.
     """
 
     def __init__(self, workers: AnyWorkers, *, loss: Loss[Replayed, Async] | None = None) -> None:
@@ -208,29 +222,33 @@ class UpdatePriorities(LiveOp[Replayed, Replayed, Async]):
         if not len(item):
             return item
         batch = item.untyped()
-        judged = live.resident(self.learners[item.policy]).errors(batch, loss=self.loss)
-        reply(live, item.policy, by_id(batch, judged.errors))
-        return batch if judged.goals is None else batch.with_columns({"goals": judged.goals})
+        td = live.resident(self.learners[item.policy]).td_errors(batch, loss=self.loss)
+        reply(live, item.policy, by_id(batch, td.errors))
+        return batch if td.targets is None else batch.with_columns({"td_targets": td.targets})
 
 
 class SendPriorities(LiveOp[TrainStats, TrainStats, Async]):
-    """Tells the replay actors that rows came from how wrong the policy was about each when it was trained on them."""
+    """Sends the TD errors of training to the replay actors that the rows came from, as new priorities."""
 
     def apply(self, live: Live, item: TrainStats, /) -> TrainStats:
-        reply(live, item.policy, item.errors)
+        reply(live, item.policy, item.td_errors)
         return item
 
 
-def reply(live: Live, policy: str, errors: tuple[Array, Array] | None) -> None:
-    """Send errors to where the item in hand came from, as priorities."""
-    if errors is not None:
-        ids, found = errors
-        live.reply(ReplayActor.update_priorities, (policy, ids, found + SMALLEST))
+def reply(live: Live, policy: str, td_errors: tuple[Array, Array] | None) -> None:
+    """Send TD errors to the replay actor that the item came from, as priorities."""
+    if td_errors is not None:
+        ids, found = td_errors
+        live.reply(ReplayActor.update_priorities, (policy, ids, found + EPSILON))
 
 
 class ComputePriorities(ActorOp[RolloutWorker, Rollout, Batch[Sampled | Literal["priorities"]]]):
-    """Adds how wrong the worker's own policy is about each row, over ``n_step`` steps: the first priorities of rows that are
-    stored, computed beside the envs (Ape-X). Give it what the replay actors have."""
+    """Adds initial priorities: n-step TD errors, computed by the workers (Ape-X).
+
+    Args:
+        n_step: Rewards summed before bootstrapping, as in the replay actors.
+        gamma: Discount factor, as in the replay actors.
+    """
 
     def __init__(self, *, n_step: int = 1, gamma: float = 0.99) -> None:
         check.whole("ComputePriorities", "n_step", n_step, least=1)
@@ -240,15 +258,15 @@ class ComputePriorities(ActorOp[RolloutWorker, Rollout, Batch[Sampled | Literal[
 
     def apply(self, actor: RolloutWorker, item: Rollout, /) -> Batch[Sampled | Literal["priorities"]]:
         of_one_policy("ComputePriorities", item)
-        if not len(item):  # all of it was lost
+        if not len(item):  # all episodes were discarded
             return item.with_columns({"priorities": np.zeros(0, np.float32)})
         rows = UniformBuffer(1, n_step=self.n_step, gamma=self.gamma).transitions(item)
-        found = actor.errors(Batch(rows, policy=item.policy))
-        return item.with_columns({"priorities": found + np.float32(SMALLEST)})
+        found = actor.td_errors(Batch(rows, policy=item.policy))
+        return item.with_columns({"priorities": found + np.float32(EPSILON)})
 
 
 class MixInReplay(Iter[U, Async]):
-    """After each item, ``proportion`` earlier ones on average, out of the latest ``slots``.
+    """Mixes replayed items into a stream: after each item, ``proportion`` earlier ones on average, out of the latest ``slots``.
 
     Law: the new items are all there, in order; the others are earlier ones, with their provenance; a function of the seed.
     """

@@ -4,7 +4,7 @@ The tree is wide and low: the sums of rows of 16 items, the sums of 16 of those,
 running total is kept. That suits numpy, which works level by level on whole batches, and it needs little memory beside the
 priorities. With ``tflow[fast]`` the same steps run compiled; the results are the same, bit for bit.
 
-Every sum is computed anew from the items below it, from left to right, never corrected by differences. So the tree is a function
+Every sum is recomputed from the items below it, from left to right, never corrected by differences. So the tree is a function
 of the priorities alone, however many updates it has seen, and errors of rounding cannot pile up.
 """
 

@@ -1,4 +1,4 @@
-"""Evaluation: whole episodes without exploring, by workers of their own, beside training or between its steps."""
+"""Evaluation on whole episodes without exploration, by workers of their own, alongside training or between its steps."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tflow.types import Shard
 
 
 class Due:
-    """Says when evaluators may be asked: once each per so many env steps of training, which ``UpdateWeights`` tells of."""
+    """When an evaluation is due: once per evaluator and ``every`` env steps of training, as ``UpdateWeights`` reports them."""
 
     def __init__(self, every: int) -> None:
         self.every = every
@@ -24,20 +24,20 @@ class Due:
         self.done: dict[int, int] = {}
 
     def closed(self, shard: int, incarnation: int, items: int, /) -> str:
-        """Why an evaluator may not be asked now, if so."""
+        """Why no evaluation is due now; empty if one is."""
         if self.steps // self.every > self.done.get(shard, 0):
             return ""
         reported = f"and UpdateWeights(workers, evaluators) has reported {self.steps}"
         return f"evaluation is due every {self.every} env steps, {reported}"
 
     def passed(self, shard: int, incarnation: int, items: int, /) -> None:
-        """An evaluator has been asked."""
+        """Note that an evaluation has started."""
         self.done[shard] = self.steps // self.every
 
 
 @dataclass(frozen=True)
 class MakeDue:
-    """Makes the clock of evaluators."""
+    """Makes a ``Due``."""
 
     every: int
 
@@ -47,10 +47,10 @@ class MakeDue:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Evaluators(AnyWorkers):
-    """Workers that evaluate the policies of others."""
+    """Evaluation workers."""
 
     every: int | None = field(kw_only=True)
-    """Env steps of training between evaluations; None if they are made all the time."""
+    """Env steps of training between evaluations; None evaluates all the time."""
     due: Resident[Due] | None = field(kw_only=True)
 
 
@@ -63,8 +63,16 @@ def create_evaluation_workers(
     num_envs: int | None = None,
     place: Place = ANYWHERE,
 ) -> Evaluators:
-    """Workers of their own for whole episodes without exploring, with the policies of others. They get weights by
-    ``UpdateWeights(workers, evaluators)``; with ``every``, they work once per so many env steps of training.
+    """Describe evaluation workers, which play whole episodes without exploration. ``UpdateWeights(workers, evaluators)`` sends
+    them the weights.
+
+    Args:
+        workers: The rollout workers whose policies are evaluated.
+        episodes: Episodes per evaluation. More: less noise.
+        every: Env steps of training between evaluations; None evaluates all the time.
+        num_workers: Evaluation workers.
+        num_envs: Envs per evaluation worker; None takes as many as a rollout worker has, at most ``episodes``.
+        place: Where the workers run.
 
     Law: describing creates nothing.
     """
@@ -83,9 +91,9 @@ def create_evaluation_workers(
 
 
 class ParallelEvaluations(ParIter[Episodes]):
-    """A parallel stream of evaluations: each item has the statistics of some whole episodes without exploring.
+    """A parallel stream of evaluations: each item has the statistics of ``episodes`` episodes without exploration.
 
-    Law: as ``ParallelRollouts``; an evaluation begins with fresh episodes.
+    Law: as ``ParallelRollouts``; an evaluation starts with fresh episodes.
     """
 
     __slots__ = ()

@@ -1,7 +1,7 @@
-"""A rollout worker for envs with several agents. Each policy acts for all of its agents in all envs at once.
+"""Rollout workers for multi-agent envs. Each policy acts for all of its agents in all envs at once.
 
-An agent's transition runs from its action to its next turn, which may be many steps of the env later. So rows are opened when an
-agent acts and completed when something comes of it; what is open when a fragment ends goes on in the next one.
+An agent's transition runs from its action to its next turn, which may be many env steps later. So a row is opened when an agent
+acts and completed at its next turn; rows that are open when a fragment ends continue in the next one.
 """
 
 from __future__ import annotations
@@ -30,43 +30,43 @@ if TYPE_CHECKING:
     from tflow.rl.rollout.worker_spec import WorkerSpec
 
 CARRIED = 0
-"""The column of a fragment for rows that the one before has opened."""
+"""The column of a fragment for rows opened in the one before."""
 
 
-class Seats:
-    """All agents of one policy, in all envs of a worker."""
+class PolicyAgents:
+    """All agents of one policy in all envs of a worker."""
 
     def __init__(self, name: str, policy: Policy, explorer: Explorer, slots: Array, fragment: int) -> None:
         self.name = name
         self.policy = policy
         self.explorer = explorer
         self.slots = slots
-        self.seat = {int(slot): seat for seat, slot in enumerate(slots)}
+        self.row_of_slot = {int(slot): row for row, slot in enumerate(slots)}
         self.fragment = fragment
         count = len(slots)
         self.state = policy.initial_state(count)
         self.opened = np.full(count, -1)
-        """The column of the row that waits for what comes of it; -1 if there is none."""
+        """The column of the open row; -1 if there is none."""
         self.last = np.full(count, -1)
-        """The column of the last completed row of the piece under way."""
+        """The column of the last completed row of the current piece."""
         self.lengths = np.zeros(count, dtype=np.int32)
         self.returns = np.zeros(count)
         self.finished: list[tuple[float, int]] = []
-        self.recorder = self.fresh()
+        self.recorder = self.new_recorder()
 
-    def anew(self) -> Seats:
-        """The same agents, before anything has happened."""
-        return Seats(self.name, self.policy, self.explorer, self.slots, self.fragment)
+    def fresh(self) -> PolicyAgents:
+        """The same agents at the start."""
+        return PolicyAgents(self.name, self.policy, self.explorer, self.slots, self.fragment)
 
-    def fresh(self) -> Recorder:
+    def new_recorder(self) -> Recorder:
         recorder = Recorder(len(self.slots), self.fragment + 1)
         recorder.valid[:] = False  # rows count when they are completed
         recorder.whole = False
         return recorder
 
     def act(self, turn: Turn, step: int, steps: int, rng: np.random.Generator, explore: bool) -> Array:
-        """Open a row for each agent whose turn it is, and say what they do."""
-        rows = np.array([self.seat[int(slot)] for slot in turn.slots], dtype=np.int64)
+        """Act for each agent whose turn it is, and open a row for it. Returns the actions as the env takes them."""
+        rows = np.array([self.row_of_slot[int(slot)] for slot in turn.slots], dtype=np.int64)
         acted = self.policy.rows(turn.obs, rng, state=self.state[rows], masks=turn.masks, explore=explore)
         every = np.zeros((len(self.slots), *acted.actions.shape[1:]), acted.actions.dtype)
         every[rows] = acted.actions
@@ -96,10 +96,10 @@ class Seats:
         return self.policy.head.to_env(actions)
 
     def complete(self, taken: MultiStep) -> None:
-        """Close the rows of agents for which something has come of what they did."""
-        for slot in taken.lost:
-            if slot in self.seat:
-                self.forget(self.seat[slot])
+        """Complete the rows of agents whose transition has ended."""
+        for slot in taken.failed:
+            if slot in self.row_of_slot:
+                self.forget(self.row_of_slot[slot])
         rows = np.flatnonzero(taken.completed[self.slots])
         slots, columns = self.slots[rows], self.opened[rows]
         self.recorder.write_some(
@@ -121,7 +121,7 @@ class Seats:
             self.end(over, taken.final_obs[self.name])
 
     def end(self, over: Array, final_obs: Obs) -> None:
-        """Episodes of these agents are over; those that never acted leave no trace."""
+        """End the episodes of these agents; agents that never acted have no rows."""
         ended = np.flatnonzero(over)
         acted = self.last[ended] >= 0
         rows = ended[acted]
@@ -137,7 +137,7 @@ class Seats:
         self.last[rows] = -1
 
     def forget(self, row: int) -> None:
-        """The env of this agent failed: its episode is given up, with all of it that is in this fragment."""
+        """Discard the episode of an agent whose env failed, with its rows in this fragment."""
         length = int(self.lengths[row])
         mine = np.flatnonzero(self.recorder.valid[row])
         self.recorder.valid[row, mine[max(0, len(mine) - length) :]] = False
@@ -152,7 +152,7 @@ class Seats:
         return found
 
     def finish(self, turn: Turn, *, summary: object) -> Batch[Sampled]:
-        """The batch of this fragment; the next one begins with the rows that are still open."""
+        """Finish the batch of this fragment; open rows are carried over to the next one."""
         waiting = np.flatnonzero(self.last >= 0)
         idle = waiting[self.opened[waiting] < 0]
         if len(idle):
@@ -167,7 +167,7 @@ class Seats:
                 if name in ("obs", "masks") or name.startswith("obs/")
             }
             self.recorder.end(busy, self.last[busy], {**seen, "state": self.state[busy]})
-        done, self.recorder = self.recorder, self.fresh()
+        done, self.recorder = self.recorder, self.new_recorder()
         still = np.flatnonzero(self.opened >= 0)
         if len(still):
             kept = {name: column[still, self.opened[still]] for name, column in done.columns.items()}
@@ -182,17 +182,17 @@ class Seats:
 
 
 class MultiWorker(RolloutWorker):
-    """Several agents per env, each with one of several policies."""
+    """A worker for multi-agent envs, where each agent has one of several policies."""
 
     def __init__(self, spec: WorkerSpec, shard: Shard) -> None:
         super().__init__(spec, shard)
         self.envs: MultiEnvs = spec.env.make_multi(spec.num_envs, policy_of_checked(spec))
         self.turns: dict[str, Turn] | None = None
-        self.seats: dict[str, Seats] = {}
+        self.agents_of: dict[str, PolicyAgents] = {}
         for name, group in self.envs.groups.items():
             policy = self.add_policy(name, group.observation_space, group.actions.own_space)
             self.explorers[name] = self.explorer(name, policy, len(group.slots))
-            self.seats[name] = Seats(name, policy, self.explorers[name], group.slots, spec.fragment)
+            self.agents_of[name] = PolicyAgents(name, policy, self.explorers[name], group.slots, spec.fragment)
             self.perturb(name, policy.flat.get())
         self.lengths = np.zeros(spec.num_envs, dtype=np.int64)
         self.returns = np.zeros(spec.num_envs)
@@ -206,15 +206,15 @@ class MultiWorker(RolloutWorker):
         with one_thread():
             turns = self.start()
             finished: list[tuple[float, int]] = []
-            lost = 0
+            discarded = 0
             for step in range(1, self.spec.fragment + 1):
                 turns, over, gone = self.advance(turns, step, explore=self.spec.explore)
                 finished += over
-                lost += gone
+                discarded += gone
             env_steps = self.spec.num_envs * self.spec.fragment
             self.steps += env_steps
-            batches = {name: seats.finish(turns[name], summary=None) for name, seats in self.seats.items()}
-        return MultiBatch(batches, env_steps=env_steps, summary=self.summary(finished, lost))
+            batches = {name: group.finish(turns[name], summary=None) for name, group in self.agents_of.items()}
+        return MultiBatch(batches, env_steps=env_steps, summary=self.summary(finished, discarded))
 
     def start(self) -> dict[str, Turn]:
         if self.turns is None:
@@ -224,20 +224,20 @@ class MultiWorker(RolloutWorker):
     def advance(
         self, turns: dict[str, Turn], step: int, *, explore: bool
     ) -> tuple[dict[str, Turn], list[tuple[float, int]], int]:
-        """One step of all envs: who acts next, the episodes that ended, and how many were lost."""
+        """Step all envs. Returns the next turns, the episodes that ended, and how many were discarded."""
         actions = {
-            name: self.seats[name].act(turn, step, self.all_steps, self.rng, explore)
+            name: self.agents_of[name].act(turn, step, self.global_steps, self.rng, explore)
             for name, turn in turns.items()
             if len(turn.slots)
         }
         taken = self.envs.step(actions)
-        for seats in self.seats.values():
-            seats.complete(taken)
+        for group in self.agents_of.values():
+            group.complete(taken)
         self.turns = taken.turns
         agents = len(self.envs.agents)
         self.returns += taken.rewards.reshape(-1, agents).sum(axis=1)
         self.lengths += 1
-        broken = sorted({slot // agents for slot in taken.lost})
+        broken = sorted({slot // agents for slot in taken.failed})
         over = np.flatnonzero(taken.over)
         finished = list(zip(self.returns[over].tolist(), self.lengths[over].tolist(), strict=True))
         fresh = [*over, *broken]
@@ -245,16 +245,16 @@ class MultiWorker(RolloutWorker):
         self.lengths[fresh] = 0
         return taken.turns, finished, len(broken)
 
-    def summary(self, finished: list[tuple[float, int]], lost: int) -> Episodes:
-        """Episodes of the envs, whose return is that of all agents together, and of the agents of each policy."""
+    def summary(self, finished: list[tuple[float, int]], discarded: int) -> Episodes:
+        """Statistics of episodes: of the envs, with the summed return of all agents, and of each policy."""
         by_policy = {}
-        for name, seats in self.seats.items():
-            by_policy[name] = _episodes(seats.finished)
-            seats.finished = []
-        return _episodes(finished, lost, by_policy)
+        for name, group in self.agents_of.items():
+            by_policy[name] = _episodes(group.finished)
+            group.finished = []
+        return _episodes(finished, discarded, by_policy)
 
-    def whole_episodes(self) -> Episodes:
-        self.begin_anew()
+    def play_episodes(self) -> Episodes:
+        self.restart_episodes()
         turns = self.envs.reset(seed_for(self.shard.seed, "evaluation", self.steps))
         finished: list[tuple[float, int]] = []
         step = 0
@@ -265,12 +265,12 @@ class MultiWorker(RolloutWorker):
             self.steps += self.spec.num_envs
             self.check_ends(self.lengths)
         found = self.summary(finished[: self.spec.episodes], 0)
-        self.begin_anew()
+        self.restart_episodes()
         return found
 
-    def begin_anew(self) -> None:
-        """The next rollout begins with fresh episodes."""
-        self.seats = {name: seats.anew() for name, seats in self.seats.items()}
+    def restart_episodes(self) -> None:
+        """Start the next rollout with fresh episodes."""
+        self.agents_of = {name: group.fresh() for name, group in self.agents_of.items()}
         self.turns = None
         self.returns[:] = 0
         self.lengths[:] = 0
@@ -279,13 +279,13 @@ class MultiWorker(RolloutWorker):
         self.envs.close()
 
 
-def _episodes(finished: list[tuple[float, int]], lost: int = 0, policies: dict[str, Episodes] | None = None) -> Episodes:
+def _episodes(finished: list[tuple[float, int]], discarded: int = 0, policies: dict[str, Episodes] | None = None) -> Episodes:
     returns, lengths = tuple(value for value, _ in finished), tuple(length for _, length in finished)
-    return Episodes(len(finished), returns, lengths, lost, policies or {})
+    return Episodes(len(finished), returns, lengths, discarded, policies or {})
 
 
 def spaces_by_policy(spec: WorkerSpec) -> dict[str, tuple[AnySpace, AnySpace]]:
-    """What each policy sees and does. The env is made once for that, and closed."""
+    """Observation and action space of each policy. Makes the env once, and closes it."""
     envs = spec.env.make_multi(1, policy_of_checked(spec))
     spaces: dict[str, tuple[AnySpace, AnySpace]] = {
         name: (group.observation_space, group.actions.own_space) for name, group in envs.groups.items()
@@ -293,18 +293,20 @@ def spaces_by_policy(spec: WorkerSpec) -> dict[str, tuple[AnySpace, AnySpace]]:
     envs.close()
     missing = sorted(spec.losses.keys() - spaces.keys())
     if missing:
-        raise PlanError(f"No agent has the policy {' or '.join(missing)}: policy_of gives the agents {sorted(spaces)}.")
+        raise PlanError(f"No agent has the policy {' or '.join(missing)}: policy_of maps the agents to {sorted(spaces)}.")
     return spaces
 
 
 def policy_of_checked(spec: WorkerSpec) -> Callable[[str], str]:
-    """``policy_of``, with a sentence for a policy that has no loss."""
+    """``policy_of`` that raises for a policy without a loss."""
 
     def policy_of(agent: str) -> str:
         assert spec.policy_of is not None
         policy = spec.policy_of(agent)
         if policy not in spec.losses:
-            raise PlanError(f"policy_of gives agent {agent!r} the policy {policy!r}, but losses has only {sorted(spec.losses)}.")
+            raise PlanError(
+                f"policy_of maps agent {agent!r} to the policy {policy!r}, but losses has only {sorted(spec.losses)}."
+            )
         return policy
 
     return policy_of

@@ -1,7 +1,7 @@
-"""A fragment of experience in the making: ``slots`` series of up to ``steps`` rows each, written step by step.
+"""Records one fragment: ``slots`` trajectories of up to ``steps`` rows each, written step by step.
 
-Rows are laid out slot by slot, so that the finished batch needs no copy. A row that turned out to be none (an env that merely
-reset itself, an agent that had no turn, an episode that was lost) is left out at the end.
+Rows are laid out slot by slot, so that the finished batch needs no copy. A row that is no transition (an env that merely reset
+itself, an agent without a turn, a discarded episode) is left out at the end.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ At = int | Array
 
 
 class Recorder:
-    """Takes down one fragment."""
+    """Records one fragment."""
 
     def __init__(self, slots: int, steps: int) -> None:
         self.slots = slots
@@ -31,9 +31,9 @@ class Recorder:
         self.whole = True
         """No row has been left out."""
         self.closed = np.zeros((slots, steps), dtype=bool)
-        """Rows after which something else begins."""
+        """Last rows of pieces."""
         self.finals: list[tuple[Array, Following]] = []
-        """Where pieces end, as places in the grid, and what follows there."""
+        """Where pieces end, as indices into the grid, and what follows there."""
 
     def write(self, values: Mapping[str, Array], step: int, rows: slice = ALL) -> None:
         """One row per slot, or for each of some slots in a row, for some columns."""
@@ -46,25 +46,25 @@ class Recorder:
             self.column(name, value)[rows, steps] = value
 
     def column(self, name: str, like: Array) -> Array:
-        """A column; made when it is first written to."""
+        """A column, allocated when it is first written to."""
         found = self.columns.get(name)
         if found is None:
             found = self.columns[name] = np.zeros((self.slots, self.steps, *like.shape[1:]), dtype=like.dtype)
         return found
 
     def leave_out(self, rows: Array, steps: At | slice) -> None:
-        """These rows are no transitions."""
+        """Leave out rows that are no transitions."""
         self.valid[rows, steps] = False
         self.whole = False
 
     def end(self, rows: Array, steps: At, following: Following) -> None:
-        """Pieces end here; ``following`` has one row for each of ``rows``."""
+        """End pieces; ``following`` has one row for each of ``rows``."""
         if len(rows):
             self.closed[rows, steps] = True
             self.finals.append((rows * self.steps + steps, following))
 
     def finish(self, *, env_steps: int, policy: str, summary: object, values: Callable[[Following], Array]) -> Batch[str]:
-        """The batch. ``values`` says what the policy expects of what follows each piece; of all rows, if that was not written."""
+        """Make the batch. ``values`` computes the values of the final observations, and of all rows if they were not recorded."""
         if not self.valid.any():
             return Batch({}, env_steps=env_steps, policy=policy, summary=summary)
         valid, closed = self.valid.reshape(-1), self.closed.reshape(-1)  # only rows that count are ever closed

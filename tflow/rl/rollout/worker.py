@@ -1,4 +1,4 @@
-"""A rollout worker: several envs, one policy, one fragment of experience per call."""
+"""Rollout workers: several envs, one policy, one fragment of experience per call."""
 
 from __future__ import annotations
 
@@ -32,60 +32,60 @@ if TYPE_CHECKING:
 
 
 LONGEST = 200_000
-"""Steps after which an episode that is evaluated counts as one without end."""
+"""An episode of more steps than this is taken to be endless, and cannot be evaluated."""
 
 
 class RolloutWorker(ABC):
-    """What plans know of a worker."""
+    """Base class of rollout workers: what plans know of one."""
 
     def __init__(self, spec: WorkerSpec, shard: Shard) -> None:
         self.spec = spec
         self.shard = shard
         self.rng = np.random.default_rng(shard.seed)
         self.steps = 0
-        """Env steps made here."""
-        self.told = (0, 0)
-        """What the driver said of all env steps, and how many had been made here then."""
-        self.plain: dict[str, Array] = {}
-        """The weights that were sent; exploring may act with others."""
-        self.plain_at = 0
-        """How many env steps all workers had made when they were sent."""
-        self.evaluated: dict[str, Array] = {}
-        """Those that the latest evaluation was about."""
-        self.verdict = NONE
-        """What came of it."""
+        """Env steps of this worker."""
+        self.synced_steps = (0, 0)
+        """Env steps of all workers when weights last arrived, and those of this worker then."""
+        self.weights: dict[str, Array] = {}
+        """The latest weights by policy; parameter noise may act with others."""
+        self.weights_at = 0
+        """Env steps of all workers when these were sent."""
+        self.evaluated_weights: dict[str, Array] = {}
+        """The weights of the latest evaluation."""
+        self.evaluation = NONE
+        """The latest evaluation."""
         self.policies: dict[str, Policy] = {}
         self.explorers: dict[str, Explorer] = {}
         self._learners: dict[str, Learner] = {}
 
     @abstractmethod
     def sample(self) -> Rollout | MultiBatch[Sampled, str]:
-        """A fragment of experience with the current weights."""
+        """Sample a fragment with the current weights."""
 
     def evaluate(self) -> Episodes:
-        """Whole episodes from their beginning, with the weights that were sent, without exploring, in one thread."""
-        with one_thread(), self.plain_weights():
-            weights, at = dict(self.plain), self.plain_at
-            self.verdict = replace(self.whole_episodes(), weights_at=at)
-            self.evaluated = weights
-        return self.verdict
+        """Evaluate the latest weights on whole episodes, without exploration."""
+        with one_thread(), self.unperturbed():
+            weights, at = dict(self.weights), self.weights_at
+            self.evaluation = replace(self.play_episodes(), weights_at=at)
+            self.evaluated_weights = weights
+        return self.evaluation
 
     @abstractmethod
-    def whole_episodes(self) -> Episodes:
-        """``spec.episodes`` of them, from their beginning, without exploring. The next rollout begins anew."""
+    def play_episodes(self) -> Episodes:
+        """Play ``spec.episodes`` episodes from their start, without exploration. The next rollout starts with fresh episodes."""
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of the envs."""
+        """Close the envs."""
 
     @property
-    def all_steps(self) -> int:
-        """About how many env steps all workers have made: what schedules go by."""
-        everybody, here = self.told
+    def global_steps(self) -> int:
+        """Env steps of all workers, estimated, for schedules."""
+        everybody, here = self.synced_steps
         return everybody + (self.steps - here) * self.shard.count
 
     def add_policy(self, name: str, observation_space: AnySpace, action_space: AnySpace) -> Policy:
-        """Make a policy, the same on all workers."""
+        """Make a policy, with the same initial weights on all workers."""
         spec = self.spec
         seed = seed_for(self.shard.session_seed, name)
         made = make_policy(spec.losses[name].policy(), spec.model_of(name), observation_space, action_space, seed=seed)
@@ -93,7 +93,7 @@ class RolloutWorker(ABC):
         return made
 
     def explorer(self, name: str, policy: Policy, rows: int, lane: int = 0, lanes: int = 1) -> Explorer:
-        """What explores for some rows; all lanes of all workers have numbers of their own."""
+        """Make the explorer of a lane."""
         exploration = self.spec.exploration_of(name)
         if exploration is None or not self.spec.explore:
             return Explorer()
@@ -101,27 +101,27 @@ class RolloutWorker(ABC):
         return exploration.start(rows, policy.head.form, shard_index=index * lanes + lane, shard_count=count * lanes)
 
     def set_weights(self, weights: Weights) -> None:
-        """Act with these from now on."""
+        """Act with these weights from now on."""
         self.policies[weights.policy].flat.set(weights.values)
         self.perturb(weights.policy, weights.values)
-        self.plain_at = weights.env_steps
-        if weights.env_steps > self.all_steps:  # others are ahead, or this is a later life
-            self.told = weights.env_steps, self.steps
+        self.weights_at = weights.env_steps
+        if weights.env_steps > self.global_steps:  # other workers are ahead, or this one was restarted
+            self.synced_steps = weights.env_steps, self.steps
 
     def perturb(self, name: str, weights: Array) -> None:
-        """If exploring means to act with other weights, take those."""
+        """Note the weights of a policy, and perturb those it acts with if it explores by parameter noise."""
         policy, explorer = self.policies[name], self.explorers[name]
-        self.plain[name] = weights
+        self.weights[name] = weights
         noisy = explorer.weights(weights, rng=self.rng)
         if noisy is not weights:
             seen = self.latest_obs(name)
-            plain = None if seen is None else policy.scores(seen)
+            unperturbed = None if seen is None else policy.scores(seen)
             policy.flat.set(noisy)
-            if seen is not None and plain is not None:
-                explorer.adapt(plain, policy.scores(seen))
+            if seen is not None and unperturbed is not None:
+                explorer.adapt(unperturbed, policy.scores(seen))
 
     def check_ends(self, lengths: Array) -> None:
-        """Refuse to wait for the end of episodes that have none."""
+        """Raise for an episode that seems to be endless."""
         if lengths.max() >= LONGEST:
             problem = (
                 f"has an episode that is not over after {LONGEST:,} steps, so it cannot be evaluated. Give it a limit, such as "
@@ -130,11 +130,11 @@ class RolloutWorker(ABC):
             raise EnvError(problem, self.spec.env.name, int(lengths.argmax()))
 
     @contextmanager
-    def plain_weights(self) -> Iterator[None]:
-        """Act with the weights that were sent, even if exploring means to act with others."""
+    def unperturbed(self) -> Iterator[None]:
+        """Act without parameter noise for a while."""
         acting = {name: policy.flat.get() for name, policy in self.policies.items()}
         for name, policy in self.policies.items():
-            policy.flat.set(self.plain[name])
+            policy.flat.set(self.weights[name])
         try:
             yield
         finally:
@@ -142,42 +142,42 @@ class RolloutWorker(ABC):
                 policy.flat.set(acting[name])
 
     def latest_obs(self, policy: str) -> Obs | None:
-        """What the policy sees right now; None before the first step."""
+        """The current observations of a policy; None before the first step."""
         return None
 
     def learner(self, name: str) -> Learner:
-        """What computes with the policy that is here."""
+        """A learner around the worker's policy, to compute gradients and TD errors with."""
         from tflow.rl.learning.learner import Learner
 
         if name not in self._learners:
             self._learners[name] = Learner(self.policies[name], self.spec.losses[name], self.spec.optimizer_of(name))
         return self._learners[name]
 
-    def errors(self, batch: AnyBatch) -> Array:
-        """How wrong the policy is about transitions, compared with itself: nobody tells workers of target networks."""
+    def td_errors(self, batch: AnyBatch) -> Array:
+        """Absolute TD errors of transitions. The policy bootstraps from itself: workers have no target network."""
         with one_thread():
-            return self.learner(batch.policy).errors(batch, own_target=True).errors
+            return self.learner(batch.policy).td_errors(batch, use_target=False).errors
 
     def gradients(self, batch: AnyBatch, *, loss: AnyLoss | None = None) -> Gradients:
-        """The gradient of the loss on a batch, with the weights that are here."""
+        """The gradient of the loss on a batch, with the weights of this worker."""
         name = batch.policy
-        if not len(batch):  # all of it was lost
+        if not len(batch):  # all episodes were discarded
             nothing = np.zeros(self.policies[name].flat.trainable, np.float32)
             return Gradients(nothing, rows=0, policy=name, summary=batch.summary)
         with one_thread():
-            values, stats = self.learner(name).gradients(batch, loss=loss, steps=self.all_steps)
+            values, stats = self.learner(name).gradients(batch, loss=loss, steps=self.global_steps)
         return Gradients(values, rows=len(batch), env_steps=batch.env_steps, policy=name, stats=stats, summary=batch.summary)
 
 
 class Lane:
-    """Some of the envs of a worker, which step together. Of two lanes, one can act while the other one's envs compute."""
+    """Envs of a worker that step together. With two lanes (double-buffered sampling), one acts while the other's envs step."""
 
     def __init__(self, worker: SingleWorker, envs: Envs, rows: slice, explorer: Explorer) -> None:
         self.worker = worker
         self.policy = worker.policy
         self.envs = envs
         self.rows = rows
-        """Which rows of the fragment are theirs."""
+        """Their rows of the fragment."""
         self.explorer = explorer
         self.obs: Obs = np.empty(0)
         self.masks: Array | None = None
@@ -185,12 +185,12 @@ class Lane:
         self.lengths = np.zeros(envs.num, dtype=np.int32)
         self.returns = np.zeros(envs.num)
         self.began = np.zeros(envs.num, dtype=np.int64)
-        """The step of this fragment with which the episode of each env begins."""
+        """The step of this fragment at which the current episode of each env started."""
         self.finished: list[tuple[float, int]] = []
-        self.lost = 0
+        self.discarded = 0
 
     def reset(self, seed: int, task: object) -> None:
-        """Begin new episodes."""
+        """Start new episodes."""
         self.obs, self.masks = self.envs.reset(seed + self.rows.start, task=task)
         self.state = self.policy.initial_state(self.envs.num)
         self.lengths[:] = 0
@@ -200,13 +200,13 @@ class Lane:
         self.explorer.ended(np.ones(self.envs.num, dtype=bool))
 
     def act(self, recorder: Recorder, step: int, *, explore: bool) -> None:
-        """Choose actions, write down what they are chosen by, and set the envs going."""
+        """Choose and record actions, and start the env step."""
         worker, policy, obs, masks = self.worker, self.policy, self.obs, self.masks
         acted = policy.rows(obs, worker.rng, masks=masks, state=self.state, explore=explore)
         actions, logp = acted.actions, acted.logp
-        tried = self.explorer.apply(actions, steps=worker.all_steps, rng=worker.rng, masks=masks) if explore else actions
+        tried = self.explorer.apply(actions, steps=worker.global_steps, rng=worker.rng, masks=masks) if explore else actions
         if tried is not actions:
-            logp = self.explorer.logp(tried, actions, steps=worker.all_steps, masks=masks)
+            logp = self.explorer.logp(tried, actions, steps=worker.global_steps, masks=masks)
             actions = tried
         before = {
             **arrays.flat("obs", obs),
@@ -225,16 +225,16 @@ class Lane:
         self.envs.begin(policy.head.to_env(actions))
 
     def take(self, recorder: Recorder, step: int) -> None:
-        """Write down what came of it. Keep count of episodes, and tell the recorder which rows are none and where pieces end."""
+        """Finish the env step: record its results, the ends of pieces, and the statistics of episodes."""
         taken = self.envs.finish()
         after = {"rewards": taken.rewards, "terminated": taken.terminated, "truncated": taken.truncated}
         recorder.write(after, step, self.rows)
         self.obs, self.masks = taken.obs, taken.masks
         self.returns += taken.rewards
         self.lengths += 1
-        for env in taken.lost:  # all of its episode that is in this fragment goes with it
+        for env in taken.failed:  # the rows of its episode are discarded too
             recorder.leave_out(np.array([self.rows.start + env]), slice(int(self.began[env]), step + 1))
-            self.lost += 1
+            self.discarded += 1
         if taken.valid is not None:
             idle = np.flatnonzero(~taken.valid)
             recorder.leave_out(self.rows.start + idle, step)
@@ -246,19 +246,19 @@ class Lane:
             recorder.end(self.rows.start + ended, step, self.following(taken.final_obs, ended))
             self.finished += zip(self.returns[ended].tolist(), self.lengths[ended].tolist(), strict=True)
             self.over(ended, step)
-        if len(ended) or taken.lost:
-            over[list(taken.lost)] = True
+        if len(ended) or taken.failed:
+            over[list(taken.failed)] = True
             self.explorer.ended(over)
             self.state = np.where(over[:, None], np.float32(0), self.state)
 
     def over(self, envs: Array, step: int) -> None:
-        """What these envs do from the next step on is another episode."""
+        """Start the statistics of a new episode with the next step."""
         self.returns[envs] = 0
         self.lengths[envs] = 0
         self.began[envs] = step + 1
 
     def cut(self, recorder: Recorder) -> None:
-        """The fragment ends here, whatever the envs are in the middle of."""
+        """Cut the fragment: running episodes continue in the next one."""
         last = recorder.steps - 1
         open_rows = recorder.valid[self.rows, last] & ~recorder.closed[self.rows, last]
         envs = np.flatnonzero(open_rows)
@@ -267,8 +267,8 @@ class Lane:
         self.began[:] = 0
 
     def following(self, obs: Obs, rows: Array, masks: Array | None = None) -> Following:
-        """What follows a piece: the final observation (a copy already), the state to judge it with, and what is allowed there;
-        nobody says that of the end of an episode."""
+        """What follows a piece: the final observation (a copy already), the recurrent state, and the action mask. An episode that
+        has ended has no mask: all actions are allowed."""
         found = {**arrays.flat("obs", obs), "state": self.state[rows]}
         if self.masks is not None:
             found["masks"] = np.ones((len(rows), self.masks.shape[1]), dtype=bool) if masks is None else masks
@@ -276,7 +276,7 @@ class Lane:
 
 
 class SingleWorker(RolloutWorker):
-    """All envs have one agent, and all agents one policy."""
+    """A worker for single-agent envs and one policy."""
 
     def __init__(self, spec: WorkerSpec, shard: Shard) -> None:
         super().__init__(spec, shard)
@@ -305,7 +305,7 @@ class SingleWorker(RolloutWorker):
                 self.begin(seed_for(self.shard.seed, "training", self.steps))
             recorder = Recorder(self.spec.num_envs, self.spec.fragment)
             for step in range(self.spec.fragment + 1):
-                for lane in self.lanes:  # while one acts, the envs of the other compute
+                for lane in self.lanes:  # while one acts, the envs of the other step
                     if step > 0:
                         lane.take(recorder, step - 1)
                     if step < self.spec.fragment:
@@ -323,27 +323,27 @@ class SingleWorker(RolloutWorker):
         self.started = True
 
     def next_task(self) -> None:
-        """What is sampled from now on is about another task, from the beginning."""
+        """Draw another task and restart all episodes."""
         self.task = self.lanes[0].envs.sample_task(self.rng)
-        self.begin_anew()
+        self.restart_episodes()
 
-    def begin_anew(self) -> None:
-        """The next rollout begins with fresh episodes."""
+    def restart_episodes(self) -> None:
+        """Start the next rollout with fresh episodes."""
         self.started = False
 
     def summary(self) -> Episodes:
-        """The episodes that have ended since the last time."""
+        """Statistics of the episodes that ended since the last call."""
         found = [episode for lane in self.lanes for episode in lane.finished]
-        lost = sum(lane.lost for lane in self.lanes)
+        discarded = sum(lane.discarded for lane in self.lanes)
         for lane in self.lanes:
-            lane.finished, lane.lost = [], 0
-        return Episodes(len(found), tuple(each for each, _ in found), tuple(length for _, length in found), lost)
+            lane.finished, lane.discarded = [], 0
+        return Episodes(len(found), tuple(each for each, _ in found), tuple(length for _, length in found), discarded)
 
     def values(self, finals: Following) -> Array:
         return self.policy.values(arrays.nested(finals, "obs"), finals["state"])
 
-    def whole_episodes(self) -> Episodes:
-        """Each env gives its first ones, so that short episodes are not counted more often."""
+    def play_episodes(self) -> Episodes:
+        """Each env contributes its first episodes, so that short ones are not over-represented."""
         wanted = -(-self.spec.episodes // self.spec.num_envs)
         self.begin(seed_for(self.shard.seed, "evaluation", self.steps))
         found = [episode for lane in self.lanes for episode in self.first_episodes(lane, wanted)]
@@ -352,7 +352,7 @@ class SingleWorker(RolloutWorker):
         return Episodes(len(first), tuple(each for each, _ in first), tuple(length for _, length in first))
 
     def first_episodes(self, lane: Lane, wanted: int) -> list[tuple[int, tuple[float, int]]]:
-        """The first episodes of each env of a lane, with their numbers."""
+        """The first episodes of each env of a lane, as (number, (return, length))."""
         found: list[list[tuple[float, int]]] = [[] for _ in range(lane.envs.num)]
         while min(map(len, found)) < wanted:
             recorder = Recorder(self.spec.num_envs, 1)

@@ -1,4 +1,4 @@
-"""Rollout workers as plans know them: descriptions, with the loss in their type, and the streams that they make."""
+"""Descriptions of rollout workers, with the loss in their type, and their streams."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ EnvLike: TypeAlias = EnvSpec | str | Maker
 USUAL_OPTIMIZER: Optimizer = Adam()
 DEVICES = ("auto", "cpu", "cuda", "mps", "xpu", "hpu")
 PolicyOf = Callable[[str], str]
-"""Which policy an agent has, by its name."""
+"""Maps the name of an agent to its policy."""
 
 
 @dataclass(frozen=True)
 class WorkerSpec:
-    """Everything that a worker and its learner are made of. It makes a worker when it is called with a shard."""
+    """Description of a rollout worker and its learner. Called with a shard, it makes the worker."""
 
     env: EnvSpec
     losses: Mapping[str, AnyLoss]
@@ -71,7 +71,7 @@ class WorkerSpec:
         return SingleWorker(self, shard) if self.policy_of is None else MultiWorker(self, shard)
 
     def spaces_of(self, policy: str) -> tuple[AnySpace, AnySpace]:
-        """What a policy sees and does. The env is made once for that, and closed."""
+        """Observation and action space of a policy. Makes the env once, and closes it."""
         if self.policy_of is None:
             envs = self.env.make(1)
             spaces = envs.observation_space, envs.own_action_space
@@ -84,24 +84,24 @@ class WorkerSpec:
         return self.model.get(policy, "auto") if isinstance(self.model, Mapping) else self.model
 
     def network_of(self, policy: str, seed: int = 0) -> Policy:
-        """A policy as its learner has it, with fresh weights."""
+        """A policy as the learner has it, with fresh weights."""
         from tflow.rl.policy.policy_spec import chosen_device, make_policy
 
         loss, spaces = self.losses[policy], self.spaces_of(policy)
         return make_policy(loss.policy(), self.model_of(policy), *spaces, seed=seed, device=chosen_device(self.device))
 
     def exploration_of(self, policy: str) -> Exploration | None:
-        """How a policy explores."""
+        """The exploration of a policy."""
         return self.exploration.get(policy) if isinstance(self.exploration, Mapping) else self.exploration
 
     def optimizer_of(self, policy: str) -> Optimizer:
-        """How the weights of a policy follow gradients."""
+        """The optimiser of a policy."""
         return self.optimizer.get(policy, USUAL_OPTIMIZER) if isinstance(self.optimizer, Mapping) else self.optimizer
 
 
 @dataclass(frozen=True)
 class LearnerSpec:
-    """Makes the learner of a policy: where it is, the env is made once to learn its spaces."""
+    """Description of the learner of a policy. Making one makes the env once, for its spaces."""
 
     workers: WorkerSpec
     policy: str
@@ -109,7 +109,7 @@ class LearnerSpec:
 
     @property
     def trains(self) -> AnyLoss:
-        """What is made small."""
+        """The loss that it minimises."""
         return self.loss or self.workers.losses[self.policy]
 
     def __call__(self, shard: Shard) -> Learner:
@@ -141,7 +141,7 @@ class AnyWorkers(Actors[RolloutWorker]):
 
     @cached_property
     def learners(self) -> Mapping[str, Resident[Learner]]:
-        """The learner of each policy. It lives in the driver and holds the weights that count."""
+        """The learner of each policy, in the driver."""
         return {name: Resident(LearnerSpec(self.spec, name), 1, f"{self.name}.{name}") for name in self.spec.losses}
 
     @property
@@ -162,7 +162,7 @@ class AnyWorkers(Actors[RolloutWorker]):
 
 
 def _policy(learner: Learner) -> Policy:
-    return learner.policy.copy()  # to act with one that is being trained would disturb it, and it would go on changing
+    return learner.policy.copy()  # acting would disturb the one in training, which also keeps changing
 
 
 class Workers(AnyWorkers, Generic[Reads, Requires]):
@@ -223,13 +223,22 @@ def create_rollout_workers(
     name: str = "workers",
     place: Place = ANYWHERE,
 ) -> AnyWorkers:
-    """Describe ``num_workers`` workers with ``num_envs`` copies of an env each. What they yield are fragments: ``fragment``
-    steps of every env.
+    """Describe rollout workers.
 
-    The loss says what kind of policy there is. With several agents, ``losses`` has one per policy, and ``policy_of`` says which
-    policy an agent has; ``model``, ``exploration`` and ``optimizer`` are for all policies, or a mapping with those of each.
-    ``optimizer`` and ``device`` are those of the learner, which lives in the driver and computes with
-    ``learner_threads`` threads (default: one if its network is small, else as many as torch likes).
+    Args:
+        env: A gymnasium id, a function that makes an env, or an ``EnvSpec``.
+        loss: The loss, which decides the kind of policy. For multi-agent envs, ``losses`` has one per policy instead.
+        policy_of: Maps the name of an agent to its policy.
+        num_workers: Rollout workers, each a process of its own on Ray.
+        num_envs: Envs per worker, stepped together as a vector env.
+        fragment: Env steps per env and rollout.
+        model: The network, of all policies or a mapping by policy.
+        exploration: The exploration strategy, of all policies or a mapping by policy.
+        optimizer: The optimiser of the learner, of all policies or a mapping by policy.
+        device: Torch device of the learner; ``"auto"`` picks a GPU if there is one.
+        learner_threads: Torch threads of the learner; None takes one for small networks, else torch's default.
+        name: Name of the workers, in errors and drawings.
+        place: Where the workers run.
 
     Law: describing creates nothing; two equal descriptions are two sets of workers.
     """
@@ -252,8 +261,8 @@ def create_rollout_workers(
         tried = exploration.get(policy) if isinstance(exploration, Mapping) else exploration
         if isinstance(tried, (EpsilonGreedy, ApexEpsilons)) and isinstance(given.policy(), ActorCriticSpec):
             raise PlanError(
-                f"{where}: {type(tried).__name__} is for policies that value each action. That of {type(given).__name__} draws "
-                "its actions, and would be told the wrong probabilities. Leave out exploration=."
+                f"{where}: {type(tried).__name__} is for Q-learning. {type(given).__name__} trains a stochastic policy, whose "
+                "log-probabilities would be wrong. Leave out exploration=."
             )
     if learner_threads is not None:
         check.whole(where, "learner_threads", learner_threads, least=1)
@@ -274,19 +283,22 @@ def create_rollout_workers(
 
 
 def check_device(where: str, device: str) -> None:
-    """A name that torch has for devices, whether there is one or not."""
+    """Raise unless it is the name of a torch device, available or not."""
     if str(device).partition(":")[0] not in DEVICES:
         raise PlanError(f"{where}: device must be one of torch's, such as 'cpu' or 'cuda:0', or 'auto'; got {device!r}.")
 
 
 def check_choices(where: str, policies: tuple[str, ...], **given: object) -> None:
-    """What may be given for all policies, or for some of them by name."""
+    """Check options that may be given for all policies, or by policy."""
     allowed: dict[str, tuple[Callable[[object], bool], str]] = {
         "model": (
             lambda each: each == "auto" or callable(each) or hasattr(each, "build"),
-            "'auto', a description such as MLP((64, 64)), or a function that makes your module",
+            "'auto', a description such as MLP((64, 64)), or a function that builds your module",
         ),
-        "exploration": (lambda each: each is None or hasattr(each, "start"), "a way to explore such as EpsilonGreedy(0.1)"),
+        "exploration": (
+            lambda each: each is None or hasattr(each, "start"),
+            "an exploration strategy such as EpsilonGreedy(0.1)",
+        ),
         "optimizer": (lambda each: isinstance(each, Optimizer), "an optimiser such as Adam(lr=3e-4)"),
     }
     for name, choice in given.items():
@@ -298,9 +310,9 @@ def check_choices(where: str, policies: tuple[str, ...], **given: object) -> Non
 
 
 class ParallelRollouts(ParIter[T]):
-    """A parallel stream of fragments, one shard per worker.
+    """A parallel stream of rollouts, one shard per worker.
 
-    Law: an item is made with the weights that the worker has when it is asked for it.
+    Law: a rollout is sampled with the weights that the worker has when it is asked for it.
     """
 
     __slots__ = ()
@@ -318,7 +330,7 @@ class ParallelRollouts(ParIter[T]):
 
 @dataclass(frozen=True)
 class OfPolicy(Stateless[MultiBatch[str, str], Batch[str]]):
-    """The experience of one policy."""
+    """Selects the batch of one policy."""
 
     policy: str
 
@@ -332,7 +344,7 @@ class OfPolicy(Stateless[MultiBatch[str, str], Batch[str]]):
 
 
 class Select(Iter[Batch[K], Ci]):
-    """The experience of one policy out of that of several. Fragments in which it did nothing are left out.
+    """Selects the batches of one policy. Fragments in which it did not act are left out.
 
     Law: as ``map`` then ``filter``.
     """
@@ -356,7 +368,7 @@ def policies_of(node: nodes.Node) -> tuple[str, ...]:
 
 
 def has_rows(batch: Batch[str]) -> bool:
-    """True if there is anything in it."""
+    """True if the batch is not empty."""
     return len(batch) > 0
 
 
@@ -368,8 +380,14 @@ def create_learner(
     name: str = "learner",
     place: Place = ANYWHERE,
 ) -> Actor[Learner]:
-    """Describe a learner that trains beside sampling, in an actor of its own, for ``call`` and ``hand_off``. ``loss`` replaces
-    that of the workers.
+    """Describe a learner in an actor of its own, which trains while workers sample, for ``call`` and ``hand_off``.
+
+    Args:
+        workers: The workers whose policy is trained.
+        policy: The policy to train, if there are several.
+        loss: Replaces the loss of the workers.
+        name: Name of the actor, in errors and drawings.
+        place: Where the actor runs.
 
     Law: describing creates nothing.
     """
