@@ -17,12 +17,12 @@ import typer
 from mypy.build import BuildResult
 from mypy.modulefinder import BuildSource
 from mypy.options import Options
+from tflow.drawing.static import build
+from tflow.drawing.static.read import of_source
 from typer.testing import CliRunner
 
 from tests.drawing.conftest import Draw
 from tflow.drawing.command import graph, source_drawing
-from tflow.drawing.static import build
-from tflow.drawing.static.read import of_source
 from tflow.errors import MissingExtra, TflowError
 
 TWO_PLANS = """

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+from typing import Literal
+
 from tflow.combinators import graph, hints, nodes
+from tflow.combinators.actors import Actor
 from tflow.combinators.fingerprint import fingerprint
 
 
-def placement(node: nodes.Node) -> str:
+def placement(node: nodes.Node) -> Literal["actor", "driver", "learner"]:
     """Where a node runs: ``driver``, ``actor``, or ``learner`` for one that works in an actor it hands items to."""
     if node.parallel:
         return "actor"
-    return "learner" if isinstance(node, nodes.CallActor) else "driver"
+    return "learner" if any(isinstance(getattr(node, each.name), Actor) for each in fields(node)) else "driver"
 
 
 def describe(sink: nodes.Node, kind: str) -> str:

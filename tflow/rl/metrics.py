@@ -22,7 +22,7 @@ from tflow.rl.data.episodes import NONE, Episodes
 from tflow.rl.learning.training import TrainStats
 from tflow.rl.rollout.evaluation import Evaluators
 from tflow.rl.rollout.worker_spec import AnyWorkers
-from tflow.types import Frozen, StatefulLiveOp
+from tflow.types import Frozen, Sends, StatefulLiveOp
 
 if TYPE_CHECKING:
     from tflow.runtime.ledger import Ledger
@@ -192,6 +192,7 @@ class Report(StatefulLiveOp[object, Metrics, Watch]):
     """Says how far the run is, with every item. Items that are elsewhere stay there."""
 
     opens: ClassVar[bool] = False
+    sends: ClassVar[Sends] = {}  # it counts what they made, and tells them nothing
     workers: AnyWorkers
 
     def init(self) -> Watch:

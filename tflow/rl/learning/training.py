@@ -22,7 +22,7 @@ from tflow.rl.replay.sequence_buffer import sequence_priorities
 from tflow.rl.rollout.evaluation import Evaluators
 from tflow.rl.rollout.worker import RolloutWorker
 from tflow.rl.rollout.worker_spec import AnyLoss, AnyWorkers, Workers
-from tflow.types import ActorOp, Async, Frozen, LiveOp, Ref, RefOp, Sync
+from tflow.types import ActorOp, Async, Frozen, LiveOp, Ref, RefOp, Sends, Sync
 
 if TYPE_CHECKING:
     from tflow.rl.learning.learner import Learner
@@ -101,6 +101,8 @@ class TrainOneStep(LiveOp[Reads, TrainStats, Requires]):
     An update whose gradient is not finite is not made, and counted. ``loss`` replaces that of the workers: with several policies,
     it says what the stream must bring.
     """
+
+    sends: ClassVar[Sends] = {"workers": "weights"}
 
     @overload
     def __init__(
@@ -212,6 +214,8 @@ def is_on_policy(loss: AnyLoss) -> bool:
 class ApplyGradients(LiveOp[Gradients, TrainStats, Async]):
     """Makes one update with a gradient, and sends the new weights to the worker that it came from, or to all."""
 
+    sends: ClassVar[Sends] = {"workers": "weights"}
+
     def __init__(
         self, workers: AnyWorkers, *, to: Literal["source", "all"] = "source", max_grad_norm: float | None = None
     ) -> None:
@@ -241,6 +245,8 @@ class ApplyGradients(LiveOp[Gradients, TrainStats, Async]):
 class UpdateWeights(RefOp[V]):
     """Sends the learner's weights to the worker that an item came from, or to all, unless they have them already. Items pass
     unopened. Evaluation workers are sent them too."""
+
+    sends: ClassVar[Sends] = {"workers": "weights", "others": "weights"}
 
     def __init__(self, workers: AnyWorkers, *others: Evaluators, to: Literal["source", "all"] = "source") -> None:
         check_training("UpdateWeights", workers)
@@ -346,6 +352,8 @@ def told_env_steps(learner: Learner, steps: int) -> None:
 class SendWeights(LiveOp[TrainStats, TrainStats, Async]):
     """Sends the weights that a learner elsewhere came back with to all workers, and tells the learner how many env steps they
     have made, which its schedules go by."""
+
+    sends: ClassVar[Sends] = {"workers": "weights", "learner": "env steps"}
 
     def __init__(self, workers: AnyWorkers, learner: Actor[Learner] | None = None) -> None:
         check_training("SendWeights", workers)

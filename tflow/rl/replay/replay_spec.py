@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Generic, Literal, cast, overload
+from typing import ClassVar, Generic, Literal, cast, overload
 
 import numpy as np
 from typing_extensions import TypeVar
@@ -30,7 +30,7 @@ from tflow.rl.replay.replay import MOST_SHARDS, Kind, Limiter, MakeLimiter, Mult
 from tflow.rl.rollout.worker import RolloutWorker
 from tflow.rl.rollout.worker_spec import AnyWorkers
 from tflow.rl.schedules import Schedule, schedule_of
-from tflow.types import ActorOp, Async, LiveOp, Ref, RefOp
+from tflow.types import ActorOp, Async, LiveOp, Ref, RefOp, Sends
 
 V = TypeVar("V")
 U = TypeVar("U")
@@ -158,6 +158,8 @@ def create_replay_actors(
 class StoreToBuffer(RefOp[V]):
     """Stores each item in one of the replay actors, in turn. Items pass unopened: on a cluster they go from worker to replay."""
 
+    sends: ClassVar[Sends] = {"replay": "rows"}
+
     def __init__(self, replay: AnyReplay) -> None:
         check.instance("StoreToBuffer", "replay", replay, AnyReplay, "what create_replay_actors returns")
         self.replay = replay
@@ -196,6 +198,8 @@ class UpdatePriorities(LiveOp[Replayed, Replayed, Async]):
     after training is cheaper still. If training has a ``loss`` of its own, give it here too.
     """
 
+    sends: ClassVar[Sends] = {"reply": "priorities"}
+
     def __init__(self, workers: AnyWorkers, *, loss: Loss[Replayed, Async] | None = None) -> None:
         check_training("UpdatePriorities", workers)
         if loss is not None:
@@ -214,6 +218,8 @@ class UpdatePriorities(LiveOp[Replayed, Replayed, Async]):
 
 class SendPriorities(LiveOp[TrainStats, TrainStats, Async]):
     """Tells the replay actors that rows came from how wrong the policy was about each when it was trained on them."""
+
+    sends: ClassVar[Sends] = {"reply": "priorities"}
 
     def apply(self, live: Live, item: TrainStats, /) -> TrainStats:
         reply(live, item.policy, item.errors)

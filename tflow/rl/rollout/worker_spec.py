@@ -109,6 +109,11 @@ class LearnerSpec:
     loss: AnyLoss | None = None
 
     @property
+    def shown_as(self) -> str:
+        """What drawings call the learner that lives in the driver."""
+        return "learner" if self.policy == "default" else f"learner of {self.policy}"
+
+    @property
     def trains(self) -> AnyLoss:
         """What is made small."""
         return self.loss or self.workers.losses[self.policy]
