@@ -7,6 +7,7 @@ so few of them cross.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -23,6 +24,8 @@ TRACK = 10.0
 """Room between tracks."""
 MARGIN = 12.0
 NEAR = 0.5
+PLACES = 8
+"""How many places on its track are tried for a label."""
 
 
 @dataclass(eq=False)
@@ -132,7 +135,7 @@ class Lane:
     def span(self, stand: Stand, each: Exit) -> tuple[float, float]:
         """From where to where an edge and its label need their track."""
         ends = sorted((each.at, stand.entry(each)))
-        room = SMALL_LINE if self.down else width([each.edge.shown], SMALL) + 10
+        room = SMALL_LINE + 3 if self.down else width([each.edge.shown], SMALL) + 10
         return ends[0], max(ends[1], ends[0] + room if each.edge.shown else 0.0)
 
     def _tracks(self) -> list[Track]:
@@ -166,24 +169,36 @@ class Lane:
 
     def routes(self, edges: tuple[Edge, ...]) -> tuple[Route, ...]:
         """The edges to the actors, in their order in the graph."""
-        found = {id(each.edge): self._route(stand, each) for stand in self.stands for each in stand.exits}
+        paths = {each: self._points(stand, each) for stand in self.stands for each in stand.exits}
+        found = {id(each.edge): Route(each.edge, points, self._label(each, paths)) for each, points in paths.items()}
         return tuple(found[id(edge)] for edge in edges)
 
-    def _route(self, stand: Stand, each: Exit) -> Route:
+    def _points(self, stand: Stand, each: Exit) -> tuple[Point, ...]:
         entry, track = stand.entry(each), self.tracks.get(each)
-        points = each.path()
-        label = Label((each.edge.shown,) if each.edge.shown else (), 0.0, 0.0)
-        if track is not None:
-            points += [(each.at, track.at), (entry, track.at)]
-            begin = min(each.at, entry)
-            label = (
-                Label(label.lines, track.at + 5, begin + (SMALL_LINE + abs(each.at - entry)) / 2 + SMALL * 0.2)
-                if self.down
-                else Label(label.lines, begin + 6, track.at - 4)
-            )
-        points.append((entry, self.top))
-        kept = [
-            points[0],
-            *(here for before, here in pairwise(points) if max(abs(before[0] - here[0]), abs(before[1] - here[1])) > NEAR),
+        points = [*each.path(), *([(each.at, track.at), (entry, track.at)] if track is not None else ()), (entry, self.top)]
+        kept = [points[0], *(here for before, here in pairwise(points) if math.dist(before, here) > NEAR)]
+        return tuple((y, x) if self.down else (x, y) for x, y in kept)
+
+    def _label(self, each: Exit, paths: dict[Exit, tuple[Point, ...]]) -> Label:
+        """What is sent, beside the track; where nothing else passes, if there is such a place."""
+        track, wide = self.tracks.get(each), width([each.edge.shown], SMALL)
+        if track is None or not each.edge.shown:
+            return Label((), 0.0, 0.0)
+        others = [part for other, points in paths.items() if other is not each for part in pairwise(points)]
+        stand = next(stand for stand in self.stands if each in stand.exits)
+        begin, end = sorted((each.at, stand.entry(each)))
+        length = SMALL_LINE + 3 if self.down else wide + 12
+        places = [begin + max(0.0, end - begin - length) * step / PLACES for step in range(PLACES + 1)]
+        labels = [
+            Label((each.edge.shown,), track.at + 5, place + SMALL + 3)
+            if self.down
+            else Label((each.edge.shown,), place + 6, track.at - 4)
+            for place in places
         ]
-        return Route(each.edge, tuple((y, x) if self.down else (x, y) for x, y in kept), label)
+        return next((label for label in labels if not any(crosses(part, label, wide) for part in others)), labels[0])
+
+
+def crosses(part: tuple[Point, Point], label: Label, wide: float) -> bool:
+    """True if a straight part of a route goes through a text."""
+    (left, right), (top, bottom) = (sorted(ends) for ends in zip(*part, strict=True))
+    return left < label.x + wide + 2 and right > label.x - 2 and top < label.y + 3 and bottom > label.y - SMALL

@@ -62,7 +62,7 @@ def svg(graph: Graph, *, down: bool | None = None) -> str:
         placed = layout(graph, down=True)
     inside = max(placed.width, width([graph.title], TEXT + 3), NARROWEST_PAGE)
     legend = legend_of(graph, inside)
-    wide, high = inside + 2 * MARGIN, placed.height + TITLE + 12 + MARGIN + LEGEND * len(legend) + 4
+    wide, high = inside + 2 * MARGIN, placed.height + TITLE + 12 + MARGIN + LEGEND * len(legend) + 10
     middle = (inside - placed.width) / 2 if placed.down else 0.0
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide:.0f} {high:.0f}" width="{wide:.0f}" height="{high:.0f}" '
