@@ -11,8 +11,7 @@ from tflow.combinators.runnable import Described, Plan
 from tflow.drawing import stand_ins
 from tflow.errors import PlanError
 from tflow.loading import SUFFIXES, load_file
-
-MARK = "__tflow_mark__"
+from tflow.marks import MARK
 
 
 def load(target: str) -> tuple[str, Described]:
@@ -49,14 +48,17 @@ def only_plan(path: Path, module: ModuleType) -> str:
 
 
 def offered(module: ModuleType) -> dict[str, object]:
-    """What is defined in a file and can be drawn: streams, plans, functions, and configurations that have a plan."""
-    return {
-        name: value
-        for name, value in vars(module).items()
-        if isinstance(value, Described)
-        or (not name.startswith("_") and inspect.isfunction(value) and value.__module__ == module.__name__)
-        or (callable(getattr(value, "plan", None)) and getattr(value, "__module__", "") == module.__name__)
-    }
+    """What a file has that can be drawn: streams, plans, and what is defined in it: functions, and configurations with a plan."""
+
+    def can_be_drawn(value: object) -> bool:
+        if isinstance(value, Described):
+            return True
+        if inspect.isfunction(value) or inspect.isclass(value):
+            own = value.__module__ == module.__name__
+            return own and (inspect.isfunction(value) or callable(getattr(value, "plan", None)))
+        return not inspect.ismodule(value) and callable(getattr(value, "plan", None))
+
+    return {name: value for name, value in vars(module).items() if not name.startswith("_") and can_be_drawn(value)}
 
 
 def in_it(own: dict[str, object]) -> str:

@@ -23,6 +23,7 @@ from tflow.errors import PlanError
 from tflow.types import Op, Sync
 
 Hint = object
+ADVICE = "draw a function without parameters that calls it"
 PLAIN: dict[object, object] = {int: 2, float: 0.5, bool: False, str: "", bytes: b"", NoneType: None}
 MAPPINGS = {dict, abc.Mapping, abc.MutableMapping}
 CONTAINERS = {list, tuple, abc.Sequence, abc.Iterable, abc.Collection, *MAPPINGS}
@@ -56,46 +57,41 @@ class NoStandIn(Exception):
 
 def call(function: Callable[..., object], shown: str) -> object:
     """What a function returns, given stand-ins for the parameters that have no default."""
+    needed = [each for each in inspect.signature(function).parameters.values() if each.default is each.empty]
+    needed = [each for each in needed if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)]
+    made = {each.name: argument(function, each, shown) for each in needed}
+    given = [made[each.name] for each in needed if each.kind is not each.KEYWORD_ONLY]
     try:
-        parameters = inspect.signature(function).parameters.values()
-        annotated = typing.get_type_hints(function.__init__ if inspect.isclass(function) else function)  # type: ignore[misc]  # its signature
-    except Exception as error:  # an annotation can be any expression, and is evaluated here
-        raise PlanError(f"The annotations of {shown} cannot be read: {type(error).__name__}: {error}.") from error
-    given: list[object] = []
-    named: dict[str, object] = {}
-    for each in parameters:
-        if each.default is not each.empty or each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD):
-            continue
-        if each.kind is each.KEYWORD_ONLY:
-            named[each.name] = argument(each.name, annotated, shown)
-        else:
-            given.append(argument(each.name, annotated, shown))
-    try:
-        return function(*given, **named)
+        return function(*given, **{each.name: made[each.name] for each in needed if each.kind is each.KEYWORD_ONLY})
     except Exception as error:  # whatever a function of the user's raises
-        said = str(error) if isinstance(error, PlanError) else f"{type(error).__name__}: {error}"
-        made = [each.name for each in parameters if each.default is each.empty]
-        advice = (
-            f" It was given stand-ins for {', '.join(made)}; if these are to blame, draw a function that calls it."
-            if made
-            else ""
-        )
-        raise PlanError(f"{shown} cannot be built: {said}{advice}") from error
-
-
-def argument(name: str, annotated: dict[str, Hint], shown: str) -> object:
-    """A stand-in for one parameter."""
-    if name not in annotated:
+        said = str(error) if isinstance(error, PlanError) else f"{type(error).__name__}: {error}".rstrip(".") + "."
+        if not made:
+            raise PlanError(f"{shown} cannot be built: {said}") from error
         raise PlanError(
-            f"{shown} needs {name!r}, which has no annotation. Annotate it, give it a default, or draw a function that calls it."
-        )
+            f"{shown} cannot be built with stand-ins for {', '.join(made)}: {said} If a stand-in is to blame, {ADVICE}."
+        ) from error
+
+
+def argument(function: Callable[..., object], parameter: inspect.Parameter, shown: str) -> object:
+    """A stand-in for one parameter."""
+    name, annotation = parameter.name, parameter.annotation
+    if annotation is parameter.empty:
+        raise PlanError(f"{shown} needs {name!r}, which has no annotation. Annotate it, or {ADVICE}.")
+    written = function.__init__ if inspect.isclass(function) else function
+    known = getattr(inspect.unwrap(written), "__globals__", {})
     try:
-        return stand_in(annotated[name], name)
+        hint = typing.get_type_hints(type("Holder", (), {"__annotations__": {name: annotation}}), known)[name]
+    except Exception as error:  # an annotation can be any expression, and is evaluated here
+        raise PlanError(
+            f"{shown} needs {name!r}, whose annotation {annotation!r} cannot be evaluated ({type(error).__name__}: {error}). "
+            f"Import what it names outside of TYPE_CHECKING, or {ADVICE}."
+        ) from error
+    try:
+        return stand_in(hint, name)
     except NoStandIn:
         raise PlanError(
-            f"{shown} needs {name!r}, and nothing can stand in for {hints.show(annotated[name])}: only streams, workers, actors, "
-            "configurations, functions, operators and plain values can be made up. Give it a default, or draw a function that "
-            "calls it."
+            f"{shown} needs {name!r}, and nothing can stand in for {hints.show(hint)}: only streams, workers, actors, "
+            f"configurations, functions, operators and plain values can be made up. Give it a default, or {ADVICE}."
         ) from None
 
 
@@ -168,10 +164,13 @@ def instance(cls: type, hint: Hint, args: tuple[Hint, ...], name: str) -> object
 
 
 def function_named(name: str, result: Hint) -> Callable[..., object]:
-    """A function that says what it returns, and does nothing."""
+    """A function that says what it returns, and returns a stand-in for that: it may be one that builds a part of the plan."""
 
     def made_up(*given: object, **named: object) -> object:
-        raise NotImplementedError(f"{name} only stands for a function, in a drawing.")
+        try:
+            return stand_in(result, name)
+        except NoStandIn:
+            raise PlanError(f"{name} only stands for a function, and cannot be called for a {hints.show(result)}.") from None
 
     made_up.__name__ = made_up.__qualname__ = name
     made_up.__annotations__ = {} if result is hints.UNKNOWN else {"return": result}

@@ -9,8 +9,9 @@ from tflow.drawing.model import Graph
 def text(plan: Described, graph: Graph) -> str:
     """One line per node, then one line per message: who sends what to whom."""
     sent = [edge for edge in graph.relations if edge.kind == "message"]
+    wide = max((len(str(edge.source)) for edge in sent), default=0)
     lines = [
-        f"{edge.source}  {graph.nodes[edge.source].label} -> {graph.nodes[edge.target].label}"
+        f"{edge.source:<{wide}}  {graph.nodes[edge.source].label} -> {graph.nodes[edge.target].label}"
         + (f": {edge.shown}" if edge.shown else "")
         for edge in sorted(sent, key=lambda edge: edge.source)
     ]

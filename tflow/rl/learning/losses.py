@@ -10,11 +10,12 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Generic, Literal, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, TypeAlias, cast, get_args
 
 from typing_extensions import TypeVar
 
 from tflow.combinators import check
+from tflow.combinators.hints import base_arguments
 from tflow.rl.data.batch import Batch, Rollout
 from tflow.rl.policy.policy_spec import ActorCriticSpec, PolicySpec, QSpec
 from tflow.rl.schedules import Schedule, schedule_of
@@ -79,6 +80,12 @@ class Loss(ABC, Generic[Reads, Requires]):
     @abstractmethod
     def compute(self, policy: Policy, batch: Tensors, /, *, target: Policy | None, steps: int) -> LossValue:
         """The loss on some rows, after so many env steps. The tensors share memory with the batch: change none in place."""
+
+    @classmethod
+    def stand_in(cls, hint: object, name: str) -> Loss[Any, Any]:  # Any: known only at run time
+        """A loss for drawings of functions that need one: of the class that is asked for, or one that reads the same batches."""
+        fitting = [each for each in (A3CLoss, PPOLoss, DQNLoss) if base_arguments(each, Loss) == get_args(hint)]
+        return cls() if cls is not Loss else fitting[0]() if fitting else DQNLoss()
 
 
 def actor_critic(loss: object, policy: Policy) -> ActorCritic:

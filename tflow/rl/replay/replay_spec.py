@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import ClassVar, Generic, Literal, cast, overload
+from typing import ClassVar, Generic, Literal, cast, get_args, overload
 
 import numpy as np
 from typing_extensions import TypeVar
@@ -46,6 +46,14 @@ class AnyReplay(Actors["ReplayActor"]):
     """Replay actors, and the driver's count of what is in them."""
 
     limiter: Resident[Limiter] = field(kw_only=True)
+
+    @classmethod
+    def stand_in(cls, hint: object, name: str) -> AnyReplay:
+        """Replay actors for drawings of functions that need some."""
+        if not issubclass(cls, MultiReplayActors):
+            return create_replay_actors(name=name)
+        policies = get_args(get_args(hint)[0]) if get_args(hint) else ()
+        return create_replay_actors(policies=policies or ("default",), name=name)
 
 
 class ReplayActors(AnyReplay):
