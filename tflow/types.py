@@ -23,7 +23,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sized
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Generic, NamedTuple, Never
+from typing import TYPE_CHECKING, ClassVar, Generic, NamedTuple, Never, TypeAlias
 
 from typing_extensions import TypeVar
 
@@ -110,6 +110,10 @@ class Signature:
     """The actor that ``call`` or ``hand_off`` runs it in."""
 
 
+Sends: TypeAlias = Mapping[str, str] | None
+"""What an operator sends: the name of the field that has the receivers, and what they are sent."""
+
+
 class Op(Generic[A, B, R]):
     """A typed stage: consumes ``A``, produces ``B``, requires the capability ``R``.
 
@@ -121,6 +125,9 @@ class Op(Generic[A, B, R]):
     """True if it holds items back on purpose, to make a larger one of several."""
     opens: ClassVar[bool] = True
     """False if it leaves items that are elsewhere where they are: it looks only at those that are here."""
+    sends: ClassVar[Sends] = None
+    """For drawings: what it sends to the actors in its fields, by field, such as ``{"workers": "weights"}``; under ``"reply"``,
+    what it sends to where an item came from. None: not said."""
 
     def signature(self, usual: Signature, /) -> Signature:
         """What the operator consumes, produces and requires. ``usual`` is what its class tells; an operator that knows more,

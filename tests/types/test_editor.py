@@ -57,7 +57,7 @@ def test_resting_on_a_configuration_shows_every_field_with_its_meaning(editor: E
 @pytest.mark.parametrize(
     ("place", "shown"),
     [
-        ("lr=1e-3", "The learning rate, or its schedule over env steps."),
+        ("lr=1e-3", "Learning rate, or a schedule over env steps;"),
         ("run(stop", "-> TrainingRun"),
         ("metrics in", "metrics: Metrics"),
         ("mean_return", "mean_return: float"),

@@ -43,7 +43,7 @@ def test_version() -> None:
     ("name", "shown"), [("numbers", "Iter of str"), ("make", "Iter of list[str]"), ("shards", "ParIter of int")]
 )
 def test_graph_prints_streams_and_what_functions_make(folder: Path, name: str, shown: str) -> None:
-    done = run("graph", "--built", f"plans.py:{name}", cwd=folder)
+    done = run("graph", f"plans.py:{name}", cwd=folder)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(shown)
     assert "from_range(3)" in done.stdout or "par_from_range(...)" in done.stdout
@@ -52,15 +52,17 @@ def test_graph_prints_streams_and_what_functions_make(folder: Path, name: str, s
 @pytest.mark.parametrize(
     ("target", "sentence"),
     [
-        ("plans.py", "Expected FILE:NAME, such as plans.py:a3c, got 'plans.py'."),
         ("nowhere.py:plan", "There is no file 'nowhere.py'."),
-        ("plans.py:other", "plans.py has no 'other'. Streams and plans in it: numbers, shards."),
-        ("plans.py:needy", "plans.py:needy needs env, lr; name a stream, a plan, or a function without arguments."),
-        ("plans.py:answer", "plans.py:answer is a int; expected a stream or a plan."),
+        ("plans.py:other", "plans.py has no 'other'. Streams, plans and functions in it: numbers, shards, make, needy."),
+        (
+            "plans.py:needy",
+            "plans.py:needy needs 'env', which has no annotation. Annotate it, or draw a function without parameters that "
+            "calls it.",
+        ),
     ],
 )
 def test_mistakes_are_one_sentence_and_exit_code_2(folder: Path, target: str, sentence: str) -> None:
-    done = run("graph", "--built", target, cwd=folder)
+    done = run("graph", target, cwd=folder)
     assert done.returncode == 2
     assert done.stderr.strip() == sentence
     assert done.stdout == ""

@@ -49,7 +49,7 @@ def actor_of(op: AnyOp) -> type | str | None:
 
 def actors_named_by(value: object) -> Iterator[Actors[object]]:
     """The actors that an operator names in its fields, also inside tuples, lists, dicts and dataclasses."""
-    return _actors_in(_fields_of(value))
+    return actors_within(_fields_of(value))
 
 
 def _fields_of(value: object) -> list[object]:
@@ -57,13 +57,14 @@ def _fields_of(value: object) -> list[object]:
     return [*getattr(value, "__dict__", {}).values(), *(getattr(value, name) for name in slots if hasattr(value, name))]
 
 
-def _actors_in(value: object) -> Iterator[Actors[object]]:
+def actors_within(value: object) -> Iterator[Actors[object]]:
+    """The actors in a value: itself, or inside tuples, lists, dicts and dataclasses."""
     if isinstance(value, Actors):
         yield value
     elif isinstance(value, (list, tuple)):
         for item in value:
-            yield from _actors_in(item)
+            yield from actors_within(item)
     elif isinstance(value, dict):
-        yield from _actors_in(list(value.values()))
+        yield from actors_within(list(value.values()))
     elif is_dataclass(value) and not isinstance(value, type):
-        yield from _actors_in(_fields_of(value))
+        yield from actors_within(_fields_of(value))

@@ -1,7 +1,6 @@
-"""Where everything in a drawing goes: boxes in columns along the flow, labels in the gaps between them, groups in frames.
+"""Where everything in a drawing goes: operators in columns along the flow, the types of streams in the gaps between them.
 
-A label has a place of its own, as a box has, so nothing lies on anything else. A group is laid out by itself and then stands in
-the layout around it as one large box.
+A type has a place of its own, as a box has, so nothing lies on anything else. Actors are in a lane beside the flow (``lane.py``).
 """
 
 from __future__ import annotations
@@ -9,31 +8,31 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tflow.drawing.columns import Columns, Piece, Tie, order, settle, tie
-from tflow.drawing.model import Edge, Graph, Group, Kind, Node
-from tflow.drawing.placed import LINE, SMALL, SMALL_LINE, TEXT, Box, Frame, Label, Layout, Run, Wire
+from tflow.drawing.lane import CHANNEL, Exit, Lane
+from tflow.drawing.model import Edge, Graph, Node
+from tflow.drawing.placed import BEHIND, LINE, SMALL, SMALL_LINE, TEXT, Box, Label, Layout, Wire
 from tflow.drawing.wrapping import width, wrapped
 
 WIDE, WIDE_DOWN, NARROW = 22, 30, 24
 """Letters per line: in boxes, in boxes below each other, on wires."""
 PAD = 13.0
-APART = 18.0
+APART = 22.0
 """Room between things side by side."""
 GAP, BEND = 20.0, 44.0
 """Room before and behind a label on a wire, and how much more at most where wires bend."""
-HEAD = 24.0
-"""Room for the title of a frame."""
-SMALL_KINDS: tuple[Kind, ...] = ("choice", "end")
+PORT = 14.0
+"""Room between two wires at the same box."""
 
 
 @dataclass
 class Item:
-    """A box, a frame with its contents, or the place in a frame where a wire enters or leaves it."""
+    """A box before it has a place."""
 
+    node: Node
     along: float
+    """How long it is, along the flow."""
     piece: Piece
-    node: Node | None = None
-    inner: Level | None = None
-    lines: tuple[str, ...] = ()
+    lines: tuple[str, ...]
     layer: int = 0
     start: float = 0.0
     """Where it begins, along the flow."""
@@ -41,200 +40,115 @@ class Item:
 
 @dataclass
 class Link:
-    """The part of an edge that lies in one level: between two items of it."""
+    """An edge of the flow before it has a place."""
 
-    number: int
-    """Which edge: there may be two that are equal."""
     edge: Edge
     tail: Item
     head: Item
-    labelled: bool
     ties: list[Tie] = field(default_factory=list)
     pieces: list[tuple[int, Piece]] = field(default_factory=list)
     """What stands for it in the columns between the two: column and piece."""
 
 
-@dataclass
-class Level:
-    """One group, or everything: its items in columns."""
-
-    group: Group | None
-    items: list[Item]
-    links: list[Link]
-    entries: dict[int, Item]
-    exits: dict[int, Item]
-    along: float = 0.0
-    across: float = 0.0
-    columns: Columns = field(default_factory=list)
-    starts: list[float] = field(default_factory=list)
-    sizes: list[float] = field(default_factory=list)
-    pads: list[tuple[float, float]] = field(default_factory=list)
-    """Room before and behind the labels of a column."""
-
-
 def layout(graph: Graph, *, down: bool = False) -> Layout:
     """Places for everything in a drawing. The flow goes to the right, or ``down``."""
-    maker = Maker(graph, down)
-    top = maker.level(None)
-    boxes, wires, frames = maker.placed(top)
-    size = (top.across, top.along) if down else (top.along, top.across)
-    return Layout(tuple(boxes), tuple(wires), tuple(frames), *size, down)
+    return Maker(graph, down).layout()
 
 
 class Maker:
-    """Lays out the groups of a graph, inner ones first."""
+    """Lays out a graph. Even columns have boxes, odd ones what is between them."""
 
     def __init__(self, graph: Graph, down: bool) -> None:
         self.graph, self.down = graph, down
-        self.groups = {group.id: group for group in graph.groups}
-        self.nodes = {node.id: node for node in graph.nodes}
-        self.loose = entangled(graph)
+        self.items = {node.id: self.boxed(node) for node in graph.nodes}
+        self.flow = [item for item in self.items.values() if item.node.shape != "actors"]
+        self.links = [Link(edge, self.items[edge.source], self.items[edge.target]) for edge in graph.flow]
+        self._layers()
+        last = max((item.layer for item in self.flow), default=0)
+        self.columns: Columns = [[] for _ in range(2 * last + 2)]
+        self.sizes = [0.0] * len(self.columns)
+        self.pads = [(0.0, 0.0)] * len(self.columns)
+        """Room before and behind the labels of a column."""
+        self.starts: list[float] = []
 
-    def chain(self, node: Node) -> list[int | None]:
-        """The groups that a node is in, from the outermost, which is everything."""
-        found: list[int | None] = []
-        group = node.group
-        while group is not None:
-            if group not in self.loose:
-                found.append(group)
-            group = self.groups[group].parent
-        return [None, *reversed(found)]
-
-    # ------------------------------------------------------------------- levels
-
-    def level(self, group: int | None) -> Level:
-        """The items of a group, in columns and with places."""
-        made = Level(None if group is None else self.groups[group], [], [], {}, {})
-        of_node: dict[int, Item] = {}
-        inner: dict[int, Item] = {}
-        for node in self.graph.nodes:
-            chain = self.chain(node)
-            if group not in chain:
-                continue
-            depth = chain.index(group) + 1
-            if depth == len(chain):
-                of_node[node.id] = self.boxed(node)
-                made.items.append(of_node[node.id])
-                continue
-            child = chain[depth]
-            assert child is not None
-            if child not in inner:
-                inner[child] = self.framed(child)
-                made.items.append(inner[child])
-            of_node[node.id] = inner[child]
-        self._connect(made, group, of_node)
-        self._layers(made)
-        self._columns(made)
-        return made
+    def layout(self) -> Layout:
+        for item in self.flow:
+            self.columns[2 * item.layer].append(item.piece)
+        for link in self.links:
+            self._strung(link)
+        order(self.columns)
+        self._ports()
+        settle(self.columns, APART)
+        pieces = [piece for column in self.columns for piece in column]
+        top = min((piece.place - piece.before for piece in pieces), default=0.0)
+        for piece in pieces:
+            piece.place -= top
+        exits = self._exits()
+        along = self._along(exits)
+        lane = Lane(self.down, max((piece.place + piece.after for piece in pieces), default=0.0))
+        for each in exits:
+            item = self.items[each.edge.source]
+            each.leave(item.start, item.along, self.starts[2 * item.layer + 1])
+        for item in self.items.values():
+            if item.node.shape == "actors":
+                mine = [each for each in exits if each.edge.target == item.node.id]
+                lane.add(item.node, item.along, item.piece.before + item.piece.after, item.lines, mine)
+        lane.settle(APART)
+        boxes = tuple(self._box(item) for item in self.flow)
+        wires = tuple(map(self._wire, self.links))
+        size = max(along, lane.along), lane.across
+        wide, high = size[::-1] if self.down else size
+        return Layout((*boxes, *lane.boxes()), wires, lane.routes(self.graph.relations), wide, high, self.down)
 
     def boxed(self, node: Node) -> Item:
-        """A node, with the size that its label needs."""
-        small = node.kind in SMALL_KINDS
+        """A node, with the size that its label and its wires need."""
         lines = tuple(wrapped(node.label, WIDE_DOWN if self.down else WIDE))
-        wide = width(list(lines), TEXT) + 2 * (PAD if not small else 9)
-        high = len(lines) * LINE + (14 if not small else 8)
-        ports = max(len(self.graph.inputs[node.id]), sum(edge.source == node.id for edge in self.graph.edges))
-        if self.down:
-            wide = max(wide, 14.0 * ports + 8)
-        else:
-            high = max(high, 14.0 * ports + 8)
+        behind = BEHIND if node.stacked else 0.0
+        wide, high = width(list(lines), TEXT) + 2 * PAD + behind, len(lines) * LINE + 14 + behind
+        if node.shape == "actors":
+            high += 12  # a cylinder has a lid
+        enter = sum(edge.target == node.id for edge in self.graph.edges)
+        leave = sum(edge.source == node.id for edge in self.graph.flow)
+        sent = sum(edge.source == node.id for edge in self.graph.relations)
+        side, end = PORT * max(enter, leave) + 8 + behind, PORT * sent + 8 + behind
+        if node.shape == "actors":
+            side, end = 0.0, PORT * enter + 8 + behind
+        wide, high = (max(wide, side), max(high, end)) if self.down else (max(wide, end), max(high, side))
         across = wide if self.down else high
-        return Item(high if self.down else wide, Piece(across / 2, across / 2), node, None, lines)
+        return Item(node, high if self.down else wide, Piece(across / 2, across / 2), lines)
 
-    def framed(self, group: int) -> Item:
-        """A group, laid out, as one item."""
-        inner = self.level(group)
-        title = width([self.groups[group].title], SMALL) + 2 * PAD
-        if self.down:
-            inner.along += HEAD + PAD
-            inner.across = max(inner.across + 2 * PAD, title)
-            piece = Piece(inner.across / 2, inner.across / 2)
-        else:
-            inner.along = max(inner.along + 2 * PAD, title)
-            middle = inner.across / 2
-            piece = Piece(middle + HEAD, middle + PAD)
-            inner.across += HEAD + PAD
-        return Item(inner.along, piece, None, inner)
-
-    def _connect(self, made: Level, group: int | None, of_node: dict[int, Item]) -> None:
-        for number, edge in enumerate(self.graph.edges):
-            tail, head = of_node.get(edge.source), of_node.get(edge.target)
-            if tail is None and head is None:
-                continue
-            if tail is not None and head is not None:
-                if tail is not head:
-                    made.links.append(Link(number, edge, tail, head, True))
-                continue
-            port = Item(0.0, Piece(5.0, 5.0))
-            made.items.append(port)
-            if tail is None and head is not None:
-                made.entries[number] = port
-                made.links.append(Link(number, edge, port, head, False))
-            elif tail is not None:
-                made.exits[number] = port
-                made.links.append(Link(number, edge, tail, port, False))
-
-    def _layers(self, made: Level) -> None:
+    def _layers(self) -> None:
         """How many steps each item is behind where things begin."""
-        for _ in made.items:  # each turn settles at least one more
-            moved = False
-            for link in made.links:
-                if link.head.layer <= link.tail.layer:
-                    link.head.layer, moved = link.tail.layer + 1, True
-            if not moved:
-                break
-        last = max((item.layer for item in made.items), default=0)
-        for port in made.exits.values():
-            port.layer = last
+        for link in self.links:  # in the order of the plan: what is before is known
+            link.head.layer = max(link.head.layer, link.tail.layer + 1)
 
-    def _columns(self, made: Level) -> None:
-        last = max((item.layer for item in made.items), default=0)
-        made.columns = [[] for _ in range(2 * last + 1)]
-        for item in made.items:
-            made.columns[2 * item.layer].append(item.piece)
-        made.sizes = [0.0] * len(made.columns)
-        made.pads = [(0.0, 0.0)] * len(made.columns)
-        for link in made.links:
-            self._strung(made, link)
-        order(made.columns)
-        self._ports(made)
-        settle(made.columns, APART)
-        self._along(made)
-        lowest = min((piece.place - piece.before for column in made.columns for piece in column), default=0.0)
-        for column in made.columns:
-            for piece in column:
-                piece.place -= lowest
-        made.across = max((piece.place + piece.after for column in made.columns for piece in column), default=0.0)
-
-    def _strung(self, made: Level, link: Link) -> None:
+    def _strung(self, link: Link) -> None:
         """A piece in every column that a link passes, the first of them its label."""
         first, last = 2 * link.tail.layer, 2 * link.head.layer
         before = link.tail.piece
         for index in range(first + 1, last):
             piece = Piece(3.0, 3.0, passing=True)
-            if link.labelled and index == first + 1:
+            if index == first + 1:
                 piece, along = self.label_piece(link.edge)
-                made.sizes[index] = max(made.sizes[index], along)
-            made.columns[index].append(piece)
+                self.sizes[index] = max(self.sizes[index], along)
+            self.columns[index].append(piece)
             link.pieces.append((index, piece))
             link.ties.append(tie(before, piece))
             before = piece
         link.ties.append(tie(before, link.head.piece))
 
     def label_piece(self, edge: Edge) -> tuple[Piece, float]:
-        """The room that a label needs across and along the flow: above the wire, the mark below; or beside it."""
-        lines, mark = label_lines(edge)
-        wide = width([*lines, *mark], SMALL)
+        """The room that a label needs across and along the flow: above the wire, or beside it."""
+        lines = wrapped(edge.shown, NARROW)
+        wide = width(lines, SMALL)
         if self.down:
-            return Piece(4.0, wide + 8, passing=True), (len(lines) + len(mark)) * SMALL_LINE
-        return Piece(len(lines) * SMALL_LINE + 4, len(mark) * SMALL_LINE + 4, passing=True), wide
+            return Piece(4.0, wide + 8, passing=True), len(lines) * SMALL_LINE
+        return Piece(len(lines) * SMALL_LINE + 4, 4.0, passing=True), wide
 
-    def _ports(self, made: Level) -> None:
+    def _ports(self) -> None:
         """Where wires meet the items: spread over a side in the order in which they come."""
-        rank = {id(piece): place for column in made.columns for place, piece in enumerate(column)}
-        for item in made.items:
-            if item.inner is not None:
-                continue
+        rank = {id(piece): place for column in self.columns for place, piece in enumerate(column)}
+        for item in self.flow:
             reach = item.piece.before + item.piece.after - 12
             for ties, other in ((item.piece.left, "left"), (item.piece.right, "right")):
                 ordered = sorted(ties, key=lambda each: rank[id(getattr(each, other))])  # used at once
@@ -245,153 +159,71 @@ class Maker:
                         each.right_offset = offset
                     else:
                         each.left_offset = offset
-        for link in made.links:
-            for item, inside in ((link.tail, "exits"), (link.head, "entries")):
-                if item.inner is None:
-                    continue
-                port = getattr(item.inner, inside)[link.number].piece.place + self._frame_shift(item)
-                if inside == "exits":
-                    link.ties[0].left_offset = port
-                else:
-                    link.ties[-1].right_offset = port
 
-    def _frame_shift(self, item: Item) -> float:
-        """From places inside a frame to its anchor."""
-        return (PAD if self.down else HEAD) - item.piece.before
+    def _exits(self) -> list[Exit]:
+        """Where edges to actors leave their boxes: straight to the lane, or through the gap behind the column if something is in
+        the way."""
+        found = []
+        for item in self.flow:
+            own = [edge for edge in self.graph.relations if edge.source == item.node.id]
+            free = all(piece.place <= item.piece.place for piece in self.columns[2 * item.layer])
+            for place, edge in enumerate(own):
+                found.append(Exit(edge, item.layer, item.piece.place + item.piece.after, place, len(own), free))
+        for layer in {each.layer for each in found}:
+            passing = [each for each in found if each.layer == layer and not each.free]
+            for channel, each in enumerate(sorted(passing, key=lambda one: -one.turn)):
+                each.channel = channel
+        return found
 
-    def _along(self, made: Level) -> None:
-        """Where columns begin: each is as wide as what is in it."""
-        for item in made.items:
-            made.sizes[2 * item.layer] = max(made.sizes[2 * item.layer], item.along)
-        for index in range(1, len(made.columns), 2):
-            least = GAP if made.sizes[index] else GAP / 2
-            bends = bend(made.columns[index - 1]), bend(made.columns[index])
-            made.pads[index] = least + min(BEND, bends[0] / 4), least + min(BEND, bends[1] / 4)
-            made.sizes[index] += sum(made.pads[index])
+    def _along(self, exits: list[Exit]) -> float:
+        """Where columns begin: each is as wide as what is in it. Returns where the last one ends."""
+        for item in self.flow:
+            self.sizes[2 * item.layer] = max(self.sizes[2 * item.layer], item.along)
+        for index in range(1, len(self.columns), 2):
+            last = index == len(self.columns) - 1
+            channels = CHANNEL * sum(not each.free and 2 * each.layer + 1 == index for each in exits)
+            bends = (0.0, 0.0) if last else (bend(self.columns[index - 1]), bend(self.columns[index]))
+            least = 0.0 if last else GAP
+            self.pads[index] = channels + least + min(BEND, bends[0] / 4), least + min(BEND, bends[1] / 4)
+            self.sizes[index] += sum(self.pads[index])
         start = 0.0
-        for size in made.sizes:
-            made.starts.append(start)
+        for size in self.sizes:
+            self.starts.append(start)
             start += size
-        made.along = start
-        for item in made.items:
+        for item in self.flow:
             column = 2 * item.layer
-            small = item.node is not None and item.node.kind in SMALL_KINDS
-            if item.node is not None and not small and not self.down and item.along >= made.sizes[column] / 2:
-                item.along = made.sizes[column]  # boxes of a column are equally wide
-            item.start = made.starts[column] + (made.sizes[column] - item.along) / 2
+            if not self.down and item.along >= self.sizes[column] / 2:
+                item.along = self.sizes[column]  # boxes of a column are equally wide
+            item.start = self.starts[column] + (self.sizes[column] - item.along) / 2
+        return start
 
-    # ------------------------------------------------------------------- from levels to places
+    # ------------------------------------------------------------------- places
 
-    def placed(self, level: Level) -> tuple[list[Box], list[Wire], list[Frame]]:
-        """Everything in a level, and in those inside it, where it goes."""
-        boxes: list[Box] = []
-        frames: list[Frame] = []
-        runs: dict[int, list[Run]] = {}
-        labels: dict[int, Label] = {}
-        self._place(level, 0.0, 0.0, boxes, frames, runs, labels)
-        wires = [Wire(edge, tuple(sorted(runs[n])), labels[n]) for n, edge in enumerate(self.graph.edges)]
-        return boxes, wires, frames
+    def _box(self, item: Item) -> Box:
+        top, size = item.piece.place - item.piece.before, item.piece.before + item.piece.after
+        x, y, wide, high = (top, item.start, size, item.along) if self.down else (item.start, top, item.along, size)
+        return Box(item.node, x, y, wide, high, item.lines)
 
-    def _place(
-        self,
-        level: Level,
-        along: float,
-        across: float,
-        boxes: list[Box],
-        frames: list[Frame],
-        runs: dict[int, list[Run]],
-        labels: dict[int, Label],
-    ) -> None:
-        for item in level.items:
-            begin, top = along + item.start, across + item.piece.place - item.piece.before
-            size = item.piece.before + item.piece.after
-            x, y, wide, high = (top, begin, size, item.along) if self.down else (begin, top, item.along, size)
-            if item.node is not None:
-                boxes.append(Box(item.node, x, y, wide, high, item.lines))
-            elif item.inner is not None and item.inner.group is not None:
-                frames.append(Frame(item.inner.group, x, y, wide, high))
-                shift = (HEAD, PAD) if self.down else (PAD, HEAD)
-                self._place(item.inner, begin + shift[0], top + shift[1], boxes, frames, runs, labels)
-        for link in level.links:
-            self._wire(level, link, along, across, runs.setdefault(link.number, []), labels)
-
-    def _wire(
-        self,
-        level: Level,
-        link: Link,
-        along: float,
-        across: float,
-        runs: list[Run],
-        labels: dict[int, Label],
-    ) -> None:
+    def _wire(self, link: Link) -> Wire:
         end, begin = link.tail.start + link.tail.along, link.head.start
         leaves = link.tail.piece.place + link.ties[0].left_offset
         arrives = link.head.piece.place + link.ties[-1].right_offset
-        found = [(end, end, leaves), (begin, begin, arrives)]
+        runs = [(end, end, leaves), (begin, begin, arrives)]
+        lines = tuple(wrapped(link.edge.shown, NARROW))
+        label = Label(lines, 0.0, 0.0)
         for index, piece in link.pieces:
-            before, after = level.pads[index]
-            start, stop = level.starts[index] + before, level.starts[index] + level.sizes[index] - after
-            if link.labelled and index == 2 * link.tail.layer + 1:
-                lines, mark = label_lines(link.edge)
+            before, after = self.pads[index]
+            start, stop = self.starts[index] + before, self.starts[index] + self.sizes[index] - after
+            if index == 2 * link.tail.layer + 1:
                 _, room = self.label_piece(link.edge)
                 middle = (start + stop) / 2
                 start, stop = middle - room / 2, middle + room / 2
-                point = along + middle, across + piece.place
-                labels[link.number] = Label(lines, mark, *(point[::-1] if self.down else point))
-            found.append((start, stop, piece.place))
-        runs.extend((along + first, along + last, across + place) for first, last, place in found)
+                label = Label(lines, piece.place, middle) if self.down else Label(lines, middle, piece.place)
+            runs.append((start, stop, piece.place))
+        return Wire(link.edge, tuple(sorted(runs)), label)
 
 
 def bend(column: list[Piece]) -> float:
     """How far across wires go at most, between a column and the next."""
     ties = (each for piece in column for each in piece.right)
     return max((abs(t.left.place + t.left_offset - t.right.place - t.right_offset) for t in ties), default=0.0)
-
-
-def label_lines(edge: Edge) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The type and the mark of an edge, broken into lines."""
-    mark = tuple(wrapped(edge.mark, NARROW)) if edge.mark else ()
-    return tuple(wrapped(edge.shown, NARROW)), mark
-
-
-def entangled(graph: Graph) -> set[int]:
-    """Groups that a path leaves and enters again, or that feed each other both ways: they cannot be one box of the layout, so
-    they get no frame."""
-    parents = {group.id: group.parent for group in graph.groups}
-    loose: set[int] = set()
-    while True:
-        knot = _knot(graph, parents, loose)
-        if knot is None:
-            return loose
-        loose.add(knot)
-
-
-def _knot(graph: Graph, parents: dict[int, int | None], loose: set[int]) -> int | None:
-    """A group that is part of a circle, when every group is taken for one box."""
-    chains: dict[int, list[int | None]] = {}
-    for node in graph.nodes:
-        chain: list[int | None] = []
-        group = node.group
-        while group is not None:
-            if group not in loose:
-                chain.insert(0, group)
-            group = parents[group]
-        chains[node.id] = [None, *chain]
-    before: dict[tuple[int | None, object], set[tuple[int | None, object]]] = {}
-    for edge in graph.edges:
-        one, other = chains[edge.source], chains[edge.target]
-        depth = 0
-        while depth + 1 < min(len(one), len(other)) and one[depth + 1] == other[depth + 1]:
-            depth += 1
-        tail = (one[depth + 1], "group") if depth + 1 < len(one) else (None, edge.source)
-        head = (other[depth + 1], "group") if depth + 1 < len(other) else (None, edge.target)
-        before.setdefault(head, set()).add(tail)
-        before.setdefault(tail, set())
-    while True:
-        free = [item for item, tails in before.items() if not tails]
-        if not free:
-            return next((group for group, _ in before if group is not None), None)
-        for item in free:
-            del before[item]
-        for tails in before.values():
-            tails.difference_update(free)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 
-from tflow.drawing.model import WHERE, Graph, Group, Kind, Node
+from tflow.drawing.model import WHERE, Edge, Flow, Graph, Node, Relation
+from tflow.drawing.svg import LIGHT
 
 ESCAPES = {character: f"#{ord(character)};" for character in '"#<>|&`*\\'} | {
     '"': "#quot;",
@@ -13,59 +14,34 @@ ESCAPES = {character: f"#{ord(character)};" for character in '"#<>|&`*\\'} | {
     "&": "#amp;",
 }
 """What would end a label, or be taken for markup in it. Brackets need no escape between quotes."""
-SHAPES: dict[Kind, tuple[str, str]] = {
-    "operator": ("(", ")"),
-    "input": ("([", "])"),
-    "flow": ("[[", "]]"),
-    "choice": ("{", "}"),
-    "container": ("[(", ")]"),
-    "end": ("((", "))"),
-    "unknown": ("[", "]"),
-}
-COLOURS = {
-    "actor": "fill:#ddf4ff,stroke:#54aeff,color:#0a3069",
-    "driver": "fill:#eefbf1,stroke:#4ac26b,color:#0f3d1e",
-    "learner": "fill:#fff8c5,stroke:#d4a72c,color:#4d2d00",
-    "unknown": "fill:#ffebe9,stroke:#ff8182,color:#82071e,stroke-dasharray:5 3",
-}
+SHAPES = {"operator": ("(", ")"), "stacked": ("[[", "]]"), "input": ("([", "])"), "actors": ("[(", ")]")}
+ARROWS: dict[Flow | Relation, str] = {"sync": "-->", "async": "-->", "barrier": "==>", "message": "-.->", "use": "---"}
 
 
 def mermaid(graph: Graph, *, down: bool = False) -> str:
-    """The drawing as text that mermaid understands: nodes by where they run, groups as subgraphs, types on the edges."""
+    """The drawing as text that mermaid understands: nodes coloured by where they run, types on the edges. What there is once per
+    actor has double sides; barriers are thick, messages dotted, and both messages and asynchronous edges have a colour."""
     parts = ["---", f"title: {json.dumps(graph.title)}", "---", f"flowchart {'TD' if down else 'LR'}"]
-    parts += inside(graph, None, 1)
-    for edge in graph.edges:
-        text = f"{edge.shown} ({edge.mark})" if edge.mark else edge.shown
-        parts.append(f"  n{edge.source} -->|{quoted(text)}| n{edge.target}")
-    for name in (*WHERE, "unknown"):
-        members = [f"n{node.id}" for node in graph.nodes if kind_of(node) == name]
+    parts += [f"  n{node.id}{shaped(node)}" for node in graph.nodes]
+    parts += [f"  n{edge.source} {arrow(edge)} n{edge.target}" for edge in graph.edges]
+    for name in WHERE:
+        members = [f"n{node.id}" for node in graph.nodes if node.where == name]
         if members:
-            parts += [f"  classDef {name} {COLOURS[name]}", f"  class {','.join(members)} {name}"]
+            fill, stroke, ink = LIGHT[name]
+            parts += [f"  classDef {name} fill:{fill},stroke:{stroke},color:{ink}", f"  class {','.join(members)} {name}"]
+    late = [str(index) for index, edge in enumerate(graph.edges) if edge.kind in ("async", "message")]
+    if late:
+        parts.append(f"  linkStyle {','.join(late)} stroke:{LIGHT['late'][0]}")
     return "\n".join(parts) + "\n"
 
 
-def inside(graph: Graph, group: int | None, depth: int) -> list[str]:
-    """The nodes of a group, and the groups in it."""
-    indent = "  " * depth
-    found = [f"{indent}n{node.id}{shaped(node)}" for node in graph.nodes if node.group == group]
-    for child in children(graph, group):
-        found.append(f"{indent}subgraph g{child.id}[{quoted(child.title)}]")
-        found += inside(graph, child.id, depth + 1)
-        found.append(f"{indent}end")
-    return found
-
-
-def children(graph: Graph, group: int | None) -> list[Group]:
-    return [each for each in graph.groups if each.parent == group]
-
-
-def kind_of(node: Node) -> str:
-    return "unknown" if node.kind == "unknown" else node.where
-
-
 def shaped(node: Node) -> str:
-    opening, closing = SHAPES[node.kind]
+    opening, closing = SHAPES["stacked" if node.stacked and node.shape == "operator" else node.shape]
     return f"{opening}{quoted(node.label)}{closing}"
+
+
+def arrow(edge: Edge) -> str:
+    return f"{ARROWS[edge.kind]}|{quoted(edge.shown)}|" if edge.shown else ARROWS[edge.kind]
 
 
 def quoted(text: str) -> str:

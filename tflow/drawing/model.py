@@ -1,18 +1,19 @@
-"""A drawing before it is drawn: nodes, edges and groups as plain values, whatever they were read from."""
+"""A drawing before it is drawn: boxes and edges as plain values."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, TypeVar
+from typing import Literal
 
 Where = Literal["actor", "driver", "learner"]
 WHERE: tuple[Where, ...] = ("actor", "driver", "learner")
-Kind = Literal["operator", "input", "flow", "choice", "container", "end", "unknown"]
-"""An operator; a stream that comes from outside; a function or class that is not looked into; one stream out of several; streams
-kept together; what a function returns; an expression that could not be followed."""
-Key = TypeVar("Key")
+Shape = Literal["operator", "input", "actors"]
+"""A node of the plan; a stream that the plan is given; actors, a learner or another object that operators use."""
+Flow = Literal["sync", "async", "barrier"]
+"""Behind a barrier; items may be older than the latest update; where all actors are waited for."""
+Relation = Literal["message", "use"]
+"""An operator sends something to actors; it works in them, or with them."""
 
 
 @dataclass(frozen=True)
@@ -20,36 +21,30 @@ class Node:
     """One box."""
 
     id: int
-    """Its position: inputs come before what consumes them."""
+    """Its position: inputs come before what consumes them, actors after all operators."""
     label: str
     where: Where = "driver"
-    yields: str = "?"
-    """The type of what leaves it."""
-    kind: Kind = "operator"
-    line: int | None = None
-    group: int | None = None
-    """The innermost group that it is in."""
+    yields: str = ""
+    """The type of the stream that leaves it."""
+    shape: Shape = "operator"
+    stacked: bool = False
+    """True if there are several: one per actor."""
 
 
 @dataclass(frozen=True)
 class Edge:
-    """What flows from one node to another."""
+    """What goes from one box to another: items, or a message to actors."""
 
     source: int
     target: int
-    shown: str
-    """Its type."""
-    mark: str = ""
-    """``*`` for several streams, ``for each`` for one at a time, or the condition under which it flows."""
+    shown: str = ""
+    """The type of the items, or what is sent."""
+    kind: Flow | Relation = "sync"
 
-
-@dataclass(frozen=True)
-class Group:
-    """Nodes that belong together: a function that was looked into, or a loop, whose body is drawn once."""
-
-    id: int
-    title: str
-    parent: int | None = None
+    @property
+    def is_flow(self) -> bool:
+        """True if items of the stream take it."""
+        return self.kind in ("sync", "async", "barrier")
 
 
 @dataclass(frozen=True)
@@ -59,31 +54,13 @@ class Graph:
     title: str
     nodes: tuple[Node, ...]
     edges: tuple[Edge, ...]
-    groups: tuple[Group, ...] = ()
 
     @cached_property
-    def inputs(self) -> Mapping[int, tuple[Edge, ...]]:
-        """The edges that enter each node, in the order of its arguments."""
-        return {node.id: tuple(edge for edge in self.edges if edge.target == node.id) for node in self.nodes}
+    def flow(self) -> tuple[Edge, ...]:
+        """The edges that items take, from operator to operator."""
+        return tuple(edge for edge in self.edges if edge.is_flow)
 
-
-def walk(ends: Sequence[Key], inputs: Mapping[Key, Sequence[Key]]) -> list[Key]:
-    """Everything that leads to the ends, inputs before consumers, in the order in which ``print(plan)`` has them."""
-    order: dict[Key, None] = {}
-    stack = [(end, False) for end in reversed(ends)]
-    while stack:
-        key, ready = stack.pop()
-        if key in order:
-            continue
-        if ready:
-            order[key] = None
-            continue
-        stack.append((key, True))
-        stack.extend((up, False) for up in reversed(inputs[key]))
-    return list(order)
-
-
-def shorter(text: str, most: int = 48) -> str:
-    """Source text on one line, cut where it gets long."""
-    line = " ".join(text.split())
-    return line if len(line) <= most else f"{line[: most - 1]}…"
+    @cached_property
+    def relations(self) -> tuple[Edge, ...]:
+        """The edges from operators to actors."""
+        return tuple(edge for edge in self.edges if not edge.is_flow)

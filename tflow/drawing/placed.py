@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tflow.drawing.model import Edge, Group, Node
+from tflow.drawing.model import Edge, Node
 
 TEXT, SMALL = 12.5, 10.5
 """Sizes of letters: in boxes, on wires."""
 LINE, SMALL_LINE = 17.0, 13.5
+BEHIND = 8.0
+"""How far the boxes behind a stacked one look out, to the right and above."""
+Point = tuple[float, float]
 Run = tuple[float, float, float]
 """A straight part of a wire: from where to where along the flow, and how far across."""
 
 
 @dataclass(frozen=True)
 class Box:
-    """A node, drawn."""
+    """A node, drawn. What is stacked behind it is within its bounds."""
 
     node: Node
     x: float
@@ -27,18 +30,17 @@ class Box:
 
 @dataclass(frozen=True)
 class Label:
-    """The type on a wire, and under which condition it flows."""
+    """Text on a wire or a route."""
 
     lines: tuple[str, ...]
-    mark: tuple[str, ...]
     x: float
     y: float
-    """A point on the wire, in the middle of the label."""
+    """On a wire: the middle of the text, on the wire. On a route: where the text begins, and its base line."""
 
 
 @dataclass(frozen=True)
 class Wire:
-    """An edge, drawn: straight runs, with bends between them."""
+    """An edge of the flow, drawn: straight runs, with bends between them."""
 
     edge: Edge
     runs: tuple[Run, ...]
@@ -46,14 +48,12 @@ class Wire:
 
 
 @dataclass(frozen=True)
-class Frame:
-    """A group, drawn."""
+class Route:
+    """An edge from an operator to actors, drawn: straight from point to point, around everything that is in the way."""
 
-    group: Group
-    x: float
-    y: float
-    width: float
-    height: float
+    edge: Edge
+    points: tuple[Point, ...]
+    label: Label
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Layout:
 
     boxes: tuple[Box, ...]
     wires: tuple[Wire, ...]
-    frames: tuple[Frame, ...]
+    routes: tuple[Route, ...]
     width: float
     height: float
     down: bool

@@ -6,14 +6,19 @@ from html import escape
 from itertools import pairwise
 
 from tflow.drawing.layout import layout
-from tflow.drawing.model import WHERE, Graph, Node
-from tflow.drawing.placed import LINE, SMALL, SMALL_LINE, TEXT, Box, Frame, Layout, Wire
+from tflow.drawing.model import WHERE, Graph
+from tflow.drawing.placed import BEHIND, LINE, SMALL, SMALL_LINE, TEXT, Box, Layout, Point, Route, Wire
 from tflow.drawing.wrapping import width
 
 MARGIN = 24.0
 TITLE = 46.0
-LEGEND = 40.0
-WIDEST_PAGE = 1500.0
+LEGEND = 22.0
+"""A line of the legend."""
+WIDEST_PAGE, NARROWEST_PAGE = 1700.0, 420.0
+ROUND = 6.0
+"""The corners of routes."""
+LID = 5.0
+"""Half the height of the lid of a cylinder."""
 FONT = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
 Colours = dict[str, tuple[str, ...]]
 LIGHT: Colours = {
@@ -21,30 +26,33 @@ LIGHT: Colours = {
     "actor": ("#ddf4ff", "#54aeff", "#0a3069"),
     "driver": ("#eefbf1", "#4ac26b", "#0f3d1e"),
     "learner": ("#fff8c5", "#d4a72c", "#4d2d00"),
-    "unknown": ("#ffebe9", "#ff8182", "#82071e"),
     "ink": ("#1f2328",),
     "soft": ("#59636e",),
-    "wire": ("#8c959f",),
-    "mark": ("#9a3412",),
-    "frame": ("#f6f8fa", "#afb8c1"),
+    "wire": ("#6e7781",),
+    "late": ("#bf3989",),
 }
 DARK: Colours = {
     "card": ("#0d1117", "#30363d"),
     "actor": ("#10233f", "#388bfd", "#cae8ff"),
     "driver": ("#12261e", "#2ea043", "#d2f5d8"),
     "learner": ("#2b2111", "#bb8009", "#f8e3a1"),
-    "unknown": ("#2d1519", "#f85149", "#ffc1ba"),
     "ink": ("#e6edf3",),
     "soft": ("#9198a1",),
-    "wire": ("#6e7681",),
-    "mark": ("#f0883e",),
-    "frame": ("#151b23", "#3d444d"),
+    "wire": ("#848d97",),
+    "late": ("#f778ba",),
 }
-EXPLAINED = {
-    "input": "comes from outside",
-    "flow": "not looked into (--expand)",
-    "unknown": "could not be followed",
+LINES = {
+    "sync": "synchronous",
+    "barrier": "barrier: waits for all actors",
+    "async": "asynchronous",
+    "message": "message",
+    "use": "works with",
 }
+STROKES = {
+    "message": ' stroke-width="1.8" stroke-dasharray="0.1 4.5" stroke-linecap="round"',
+    "use": ' stroke-width="1"',
+}
+USUAL_STROKE = ' stroke-width="1.5"'
 
 
 def svg(graph: Graph, *, down: bool | None = None) -> str:
@@ -52,11 +60,10 @@ def svg(graph: Graph, *, down: bool | None = None) -> str:
     placed = layout(graph, down=bool(down))
     if down is None and placed.width > WIDEST_PAGE:
         placed = layout(graph, down=True)
-    down = placed.down
-    legend = legend_of(graph, MARGIN)
-    wide = max(placed.width, width([graph.title], TEXT + 3), legend[1] - MARGIN) + 2 * MARGIN
-    high = placed.height + TITLE + LEGEND + MARGIN
-    middle = (wide - 2 * MARGIN - placed.width) / 2 if down else 0.0
+    inside = max(placed.width, width([graph.title], TEXT + 3), NARROWEST_PAGE)
+    legend = legend_of(graph, inside)
+    wide, high = inside + 2 * MARGIN, placed.height + TITLE + 12 + MARGIN + LEGEND * len(legend) + 10
+    middle = (inside - placed.width) / 2 if placed.down else 0.0
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide:.0f} {high:.0f}" width="{wide:.0f}" height="{high:.0f}" '
         f'role="img" font-family="{escape(FONT)}">',
@@ -65,11 +72,14 @@ def svg(graph: Graph, *, down: bool | None = None) -> str:
         f'<rect class="card" x="0.5" y="0.5" width="{wide - 1:.0f}" height="{high - 1:.0f}" rx="12"/>',
         f'<text class="ink" x="{MARGIN}" y="32" font-size="{TEXT + 3}" font-weight="600">{escape(graph.title)}</text>',
         f'<g transform="translate({MARGIN + middle:.1f} {TITLE + 12:.1f})">',
-        *map(frame, placed.frames),
+        *map(route, placed.routes),
         *(wire(each, placed) for each in placed.wires),
         *map(box, placed.boxes),
+        *map(route_label, placed.routes),
         "</g>",
-        f'<g transform="translate(0 {high - 18:.1f})">{legend[0]}</g>',
+        f'<g transform="translate({MARGIN} {high - LEGEND * len(legend):.1f})">',
+        *(f'<g transform="translate(0 {LEGEND * row:.1f})">{line}</g>' for row, line in enumerate(legend)),
+        "</g>",
         "</svg>",
     ]
     return "\n".join(parts) + "\n"
@@ -77,45 +87,59 @@ def svg(graph: Graph, *, down: bool | None = None) -> str:
 
 def style(colours: Colours) -> str:
     """Classes for everything that has a colour."""
+    card, late, grey = colours["card"][0], colours["late"][0], colours["wire"][0]
     rules = [
-        f".card{{fill:{colours['card'][0]};stroke:{colours['card'][1]}}}",
-        f".ink{{fill:{colours['ink'][0]}}}.soft{{fill:{colours['soft'][0]}}}.mark{{fill:{colours['mark'][0]}}}",
-        f".wire{{stroke:{colours['wire'][0]};fill:none}}.head{{fill:{colours['wire'][0]}}}",
-        f".frame{{fill:{colours['frame'][0]};stroke:{colours['frame'][1]}}}",
+        f".card{{fill:{card};stroke:{colours['card'][1]}}}",
+        f".ink{{fill:{colours['ink'][0]}}}.soft{{fill:{colours['soft'][0]}}}",
+        f".said{{fill:{late};stroke:{card};stroke-width:4px;paint-order:stroke}}",
     ]
-    for name in (*WHERE, "unknown"):
+    for kind in LINES:
+        colour = late if kind in ("async", "message") else grey
+        rules.append(
+            f".{kind}{{stroke:{colour};fill:none}}.{kind}-head{{stroke:{colour};fill:{card if kind == 'async' else colour}}}"
+        )
+    for name in WHERE:
         fill, stroke, ink = colours[name]
         rules.append(f".{name}{{fill:{fill};stroke:{stroke}}}.{name}-ink{{fill:{ink}}}")
     return "".join(rules)
 
 
-def colour(node: Node) -> str:
-    """The class of a node: where it runs, unless it could not be followed."""
-    return "unknown" if node.kind == "unknown" else node.where
+# --------------------------------------------------------------------------- boxes
 
 
 def box(drawn: Box) -> str:
-    """A rounded box with its label. Dashed: from outside. Double: more is behind it."""
-    node, name = drawn.node, colour(drawn.node)
-    x, y, wide, high = drawn.x, drawn.y, drawn.width, drawn.height
-    radius = {"input": high / 2, "choice": high / 2, "end": high / 2}.get(node.kind, 8.0)
-    dashed = ' stroke-dasharray="5 3"' if node.kind in ("input", "unknown") else ""
-    hint = f"{node.label}\n{node.yields}" + (f"\nline {node.line}" if node.line is not None else "")
-    parts = [
-        f'<g class="node"><title>{escape(hint)}</title>',
-        rect(name, x, y, wide, high, radius, f' stroke-width="1.4"{dashed}'),
-    ]
-    if node.kind == "flow":
-        parts.append(rect(name, x + 3, y + 3, wide - 6, high - 6, radius - 2, ' stroke-width="0.8"'))
-    if node.kind == "container":
-        parts.append(rect(name, x + 5, y - 4, wide - 10, 4, 2, ' stroke-width="1"'))
-    top = y + high / 2 - (len(drawn.lines) - 1) * LINE / 2 + TEXT * 0.35
+    """A rounded box or a cylinder with its label, and others behind it if there are several."""
+    node, name = drawn.node, drawn.node.where
+    behind = BEHIND if node.stacked else 0.0
+    x, y, wide, high = drawn.x, drawn.y + behind, drawn.width - behind, drawn.height - behind
+    shape = cylinder if node.shape == "actors" else dashed if node.shape == "input" else rect
+    hint = f"{node.label}\n{node.yields}".strip()
+    parts = [f'<g class="node"><title>{escape(hint)}</title>']
+    parts += [shape(name, x + back, y - back, wide, high) for back in ((behind, behind / 2, 0.0) if behind else (0.0,))]
+    lid = LID if node.shape == "actors" else 0.0
+    top = y + lid + high / 2 - (len(drawn.lines) - 1) * LINE / 2 + TEXT * 0.35
     parts.append(lines_of(drawn.lines, x + wide / 2, top, LINE, f'class="{name}-ink" font-size="{TEXT}" text-anchor="middle"'))
     return "".join([*parts, "</g>"])
 
 
-def rect(name: str, x: float, y: float, wide: float, high: float, radius: float, more: str = "") -> str:
-    return f'<rect class="{name}" x="{x:.1f}" y="{y:.1f}" width="{wide:.1f}" height="{high:.1f}" rx="{radius:.1f}"{more}/>'
+def rect(name: str, x: float, y: float, wide: float, high: float, radius: float = 8.0, more: str = "") -> str:
+    return (
+        f'<rect class="{name}" x="{x:.1f}" y="{y:.1f}" width="{wide:.1f}" height="{high:.1f}" rx="{radius:.1f}" '
+        f'stroke-width="1.4"{more}/>'
+    )
+
+
+def dashed(name: str, x: float, y: float, wide: float, high: float) -> str:
+    """The outline of a stream that comes from outside."""
+    return rect(name, x, y, wide, high, high / 2, ' stroke-dasharray="5 3"')
+
+
+def cylinder(name: str, x: float, y: float, wide: float, high: float, lid: float = LID) -> str:
+    """Something that keeps what it is sent."""
+    half = f"a{wide / 2:.1f} {lid:.1f} 0 0"
+    side = high - 2 * lid
+    path = f"M{x:.1f} {y + lid:.1f}{half} 1 {wide:.1f} 0v{side:.1f}{half} 1 {-wide:.1f} 0z"
+    return f'<path class="{name}" stroke-width="1.4" d="{path}M{x:.1f} {y + lid:.1f}{half} 0 {wide:.1f} 0"/>'
 
 
 def lines_of(lines: tuple[str, ...], x: float, y: float, step: float, how: str) -> str:
@@ -124,18 +148,12 @@ def lines_of(lines: tuple[str, ...], x: float, y: float, step: float, how: str) 
     return f'<text {how} xml:space="preserve">{"".join(rows)}</text>'
 
 
-def frame(drawn: Frame) -> str:
-    """A group: what is in it stands on a ground of its own."""
-    title = (
-        f'<text class="soft" x="{drawn.x + 10:.1f}" y="{drawn.y + 16:.1f}" font-size="{SMALL}">{escape(drawn.group.title)}</text>'
-    )
-    more = ' stroke-dasharray="2 3"'
-    return f'<g class="group">{rect("frame", drawn.x, drawn.y, drawn.width, drawn.height, 10, more)}{title}</g>'
+# --------------------------------------------------------------------------- edges
 
 
 def wire(drawn: Wire, placed: Layout) -> str:
-    """An edge with an arrow at its end and its type beside it."""
-    points = []
+    """An edge of the flow with an arrow at its end and its type beside it."""
+    points: list[Point] = []
     for first, last, across in drawn.runs:
         points.extend([(first, across)] if first == last else [(first, across), (last, across)])
     tip = points[-1]
@@ -147,48 +165,105 @@ def wire(drawn: Wire, placed: Layout) -> str:
         else:
             half = (before[0] + here[0]) / 2
             path += f"C{at((half, before[1]), placed)} {at((half, here[1]), placed)} {at(here, placed)}"
+    kind = drawn.edge.kind
     head = " ".join(at((tip[0] - back, tip[1] + side), placed) for back, side in ((0, 0), (8, -4), (8, 4)))
-    hint = f"{drawn.edge.shown} {drawn.edge.mark}".strip()
-    return (
-        f'<g class="edge"><title>{escape(hint)}</title><path class="wire" stroke-width="1.5" d="{path}"/>'
-        f'<polygon class="head" points="{head}"/>{label(drawn, placed.down)}</g>'
-    )
+    parts = [
+        f'<g class="edge"><title>{escape(f"{drawn.edge.shown}, {LINES[kind]}")}</title>',
+        f'<path class="{kind}" d="{path}"{USUAL_STROKE}/><polygon class="{kind}-head" points="{head}"/>',
+    ]
+    if kind == "barrier":
+        ends = (at((tip[0] - 11, tip[1] + side), placed) for side in (-8, 8))
+        parts.append(f'<path class="{kind}" stroke-width="3" d="M{"L".join(ends)}"/>')
+    return "".join([*parts, label(drawn, placed.down), "</g>"])
 
 
-def at(point: tuple[float, float], placed: Layout) -> str:
+def at(point: Point, placed: Layout) -> str:
     """A point of a wire, in the coordinates of the picture."""
     x, y = point[::-1] if placed.down else point
     return f"{x:.1f} {y:.1f}"
 
 
 def label(drawn: Wire, down: bool) -> str:
-    """The type above the wire and the mark below it; or both to its right."""
-    found = drawn.label
-    how = f'class="soft" font-size="{SMALL}"'
-    marked = f'class="mark" font-size="{SMALL}"'
+    """The type, above the wire or to its right."""
+    found, how = drawn.label, f'class="soft" font-size="{SMALL}"'
     if down:
-        total = len(found.lines) + len(found.mark)
-        top = found.y - (total - 1) * SMALL_LINE / 2 + SMALL * 0.35
-        text = lines_of(found.lines, found.x + 8, top, SMALL_LINE, how)
-        below = top + len(found.lines) * SMALL_LINE
-        return text + (lines_of(found.mark, found.x + 8, below, SMALL_LINE, marked) if found.mark else "")
+        top = found.y - (len(found.lines) - 1) * SMALL_LINE / 2 + SMALL * 0.35
+        return lines_of(found.lines, found.x + 8, top, SMALL_LINE, how)
     top = found.y - 5 - (len(found.lines) - 1) * SMALL_LINE
-    text = lines_of(found.lines, found.x, top, SMALL_LINE, f'{how} text-anchor="middle"')
-    below = found.y + SMALL_LINE
-    return text + (lines_of(found.mark, found.x, below, SMALL_LINE, f'{marked} text-anchor="middle"') if found.mark else "")
+    return lines_of(found.lines, found.x, top, SMALL_LINE, f'{how} text-anchor="middle"')
 
 
-def legend_of(graph: Graph, x: float) -> tuple[str, float]:
-    """What the colours and outlines in the picture mean, and where it ends."""
-    kinds = {node.kind for node in graph.nodes}
-    shown: list[tuple[str, str, str]] = [(name, "", name) for name in WHERE if any(colour(node) == name for node in graph.nodes)]
-    shown += [("unknown" if kind == "unknown" else "driver", kind, text) for kind, text in EXPLAINED.items() if kind in kinds]
-    parts = []
-    for name, kind, text in shown:
-        dashed = ' stroke-dasharray="4 2"' if kind in ("input", "unknown") else ""
-        parts.append(rect(name, x, -10, 16, 12, 6 if kind == "input" else 3, dashed))
-        if kind == "flow":
-            parts.append(rect(name, x + 2.5, -7.5, 11, 7, 1))
-        parts.append(f'<text class="soft" x="{x + 22:.1f}" y="0" font-size="{SMALL}">{escape(text)}</text>')
-        x += 22 + width([text], SMALL) + 22
-    return "".join(parts), x
+def route(drawn: Route) -> str:
+    """An edge to actors, with round corners; a message has an arrow."""
+    kind, points = drawn.edge.kind, list(drawn.points)
+    tip, before = points[-1], points[-2]
+    step = unit(before, tip)
+    if kind == "message":
+        points[-1] = (tip[0] - 6 * step[0], tip[1] - 6 * step[1])
+    path = f"M{points[0][0]:.1f} {points[0][1]:.1f}"
+    for (one, corner), (_, two) in pairwise(pairwise(points)):
+        near = [min(ROUND, distance(corner, other) / 2) for other in (one, two)]
+        (ax, ay), (bx, by) = unit(corner, one), unit(corner, two)
+        path += f"L{corner[0] + ax * near[0]:.1f} {corner[1] + ay * near[0]:.1f}Q{corner[0]:.1f} {corner[1]:.1f} "
+        path += f"{corner[0] + bx * near[1]:.1f} {corner[1] + by * near[1]:.1f}"
+    path += f"L{points[-1][0]:.1f} {points[-1][1]:.1f}"
+    hint = escape(drawn.edge.shown or LINES[kind])
+    parts = [f'<g class="edge"><title>{hint}</title><path class="{kind}" d="{path}"{STROKES[kind]}/>']
+    if kind == "message":
+        corners = ((0, 0), (7, -3.5), (7, 3.5))
+        head = (
+            f"{tip[0] - back * step[0] - side * step[1]:.1f} {tip[1] - back * step[1] + side * step[0]:.1f}"
+            for back, side in corners
+        )
+        parts.append(f'<polygon class="{kind}-head" points="{" ".join(head)}"/>')
+    return "".join([*parts, "</g>"])
+
+
+def route_label(drawn: Route) -> str:
+    """What is sent; above all else, and on a ground of its own, because other routes may pass."""
+    found = drawn.label
+    return lines_of(found.lines, found.x, found.y, SMALL_LINE, f'class="said" font-size="{SMALL}"') if found.lines else ""
+
+
+def distance(one: Point, other: Point) -> float:
+    return abs(one[0] - other[0]) + abs(one[1] - other[1])  # routes turn at right angles only
+
+
+def unit(start: Point, end: Point) -> Point:
+    """The direction from one point of a route to the next."""
+    far = distance(start, end) or 1.0
+    return (end[0] - start[0]) / far, (end[1] - start[1]) / far
+
+
+# --------------------------------------------------------------------------- legend
+
+
+def legend_of(graph: Graph, most: float) -> list[str]:
+    """What the colours, outlines and lines in the picture mean, in lines that are at most so wide."""
+    shapes = {node.shape for node in graph.nodes}
+    shown = [(rect(name, 0, -10, 18, 12, 3), f"in the {name}" if name != "actor" else "in actors") for name in WHERE
+             if any(node.where == name for node in graph.nodes)]  # fmt: skip
+    if any(node.stacked for node in graph.nodes):
+        shown.append((rect("actor", 4, -12, 14, 9, 2) + rect("actor", 0, -9, 14, 9, 2), "one per actor"))
+    if "actors" in shapes:
+        shown.append((cylinder("driver", 2, -12, 14, 15, 2.5), "actors and objects"))
+    if "input" in shapes:
+        shown.append((dashed("driver", 0, -10, 18, 12), "is given"))
+    shown += [(sample(kind), text) for kind, text in LINES.items() if any(edge.kind == kind for edge in graph.edges)]
+    lines, x = [""], 0.0
+    for picture, text in shown:
+        room = 32 + width([text], SMALL) + 20
+        if x and x + room - 20 > most:
+            lines.append("")
+            x = 0.0
+        words = f'<text class="soft" x="32" y="0" font-size="{SMALL}">{escape(text)}</text>'
+        lines[-1] += f'<g transform="translate({x:.1f} 0)">{picture}{words}</g>'
+        x += room
+    return lines
+
+
+def sample(kind: str) -> str:
+    """A short piece of a line."""
+    bar = f'<path class="{kind}" stroke-width="3" d="M15 -10L15 2"/>' if kind == "barrier" else ""
+    head = f'<polygon class="{kind}-head" points="26 -4 18 -8 18 0"/>' if kind != "use" else ""
+    return f'<path class="{kind}" d="M0 -4L{18 if head else 26} -4"{STROKES.get(kind, USUAL_STROKE)}/>{bar}{head}'

@@ -1,27 +1,18 @@
-"""A drawing as a table, like ``print(plan)``: one line per node."""
+"""A drawing as text: what ``print(plan)`` shows, and the messages that operators send."""
 
 from __future__ import annotations
 
-from tflow.drawing.model import Edge, Graph, Node
+from tflow.combinators.runnable import Described
+from tflow.drawing.model import Graph
 
 
-def text(graph: Graph) -> str:
-    """Position, operator, placement, type, and where that is known the line; inputs only if they are not the line before."""
-    groups = {group.id: group for group in graph.groups}
-    rows = [("", "operator", "where", "yields", "line", "in")]
-    for node in graph.nodes:
-        line = "" if node.line is None else str(node.line)
-        inside = groups[node.group].title if node.group is not None else ""
-        yields = "" if node.kind == "end" else node.yields
-        rows.append((str(node.id), node.label + arrows(node, graph.inputs[node.id]), node.where, yields, line, inside))
-    rows = [tuple(cells) for cells in zip(*(column for column in zip(*rows, strict=True) if any(column[1:])), strict=True)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    return "\n".join([graph.title, *lines])
-
-
-def arrows(node: Node, edges: tuple[Edge, ...]) -> str:
-    """Where the inputs of a node are, unless it goes without saying."""
-    if [(edge.source, edge.mark) for edge in edges] in ([], [(node.id - 1, "")]):
-        return ""
-    return f" <- {', '.join(f'{edge.source} {edge.mark}'.rstrip() for edge in edges)}"
+def text(plan: Described, graph: Graph) -> str:
+    """One line per node, then one line per message: who sends what to whom."""
+    sent = [edge for edge in graph.relations if edge.kind == "message"]
+    wide = max((len(str(edge.source)) for edge in sent), default=0)
+    lines = [
+        f"{edge.source:<{wide}}  {graph.nodes[edge.source].label} -> {graph.nodes[edge.target].label}"
+        + (f": {edge.shown}" if edge.shown else "")
+        for edge in sorted(sent, key=lambda edge: edge.source)
+    ]
+    return "\n".join([str(plan), *(["messages"] if lines else []), *lines])

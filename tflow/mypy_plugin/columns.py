@@ -8,9 +8,9 @@ from mypy.nodes import TypeInfo
 from mypy.types import Instance, Type
 
 from tflow import domain, sentences
-from tflow.drawing.shown import shown
 from tflow.mypy_plugin import shapes
 from tflow.mypy_plugin.report import Checker
+from tflow.mypy_plugin.shown_types import shown
 from tflow.mypy_plugin.site import Site
 
 CODE = "tflow-columns"

@@ -9,10 +9,10 @@ from mypy.subtypes import is_subtype
 from mypy.types import Instance, Type, get_proper_type
 
 from tflow import domain, sentences
-from tflow.drawing.shown import shown
 from tflow.mypy_plugin import shapes
 from tflow.mypy_plugin.labels import Labels
 from tflow.mypy_plugin.report import Checker, report
+from tflow.mypy_plugin.shown_types import shown
 from tflow.mypy_plugin.site import Site
 
 CODE = "tflow-flow"

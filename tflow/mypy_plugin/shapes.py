@@ -21,7 +21,7 @@ from mypy.types import (
     get_proper_type,
 )
 
-from tflow.drawing.shown import shown
+from tflow.mypy_plugin.shown_types import shown
 
 ITER = "tflow.combinators.stream.Iter"
 PAR_ITER = "tflow.combinators.par.ParIter"

@@ -3,7 +3,7 @@
 ::
 
     config.toml         all settings; ``tflow train --config`` repeats the run
-    plan.svg, plan.txt  the plan, drawn, and as ``print(plan)`` shows it
+    plan.svg, plan.txt  the plan, drawn, and as ``print(plan)`` shows it, with its messages
     metrics.csv, metrics.jsonl, tensorboard/
     policy.safetensors  the latest policy; with several, one policy-NAME.safetensors each
     best.safetensors    the policy with the best evaluation, if there were evaluations
@@ -29,6 +29,7 @@ from tflow.algos.training_run import Callback, TrainingRun
 from tflow.combinators import check
 from tflow.drawing.built import of_plan
 from tflow.drawing.svg import svg
+from tflow.drawing.text import text
 from tflow.errors import PlanError, ShardFailed
 from tflow.observe.loggers import Logger, finite, loggers_in
 from tflow.rl.metrics import Metrics
@@ -94,8 +95,9 @@ class RunFolder(Callback):
             (self.path / CONFIG).write_text(written(run.algorithm, RunSettings.of(run)), encoding="utf-8")
         plan = run.run.plan
         title = "" if run.algorithm is None else f"{type(run.algorithm).__name__} on {run.workers.spec.env.name}"
-        (self.path / "plan.txt").write_text(f"{plan}\n", encoding="utf-8")
-        (self.path / "plan.svg").write_text(svg(of_plan(plan, title)), encoding="utf-8")
+        drawing = of_plan(plan, title)
+        (self.path / "plan.txt").write_text(f"{text(plan, drawing)}\n", encoding="utf-8")
+        (self.path / "plan.svg").write_text(svg(drawing), encoding="utf-8")
         self._loggers = loggers_in(self.path)
         self._evaluations, self.best, self._log_at = 0, float("-inf"), 0.0
         self._started_at = time.monotonic()

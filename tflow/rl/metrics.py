@@ -23,7 +23,7 @@ from tflow.rl.data.episodes import NONE, Episodes
 from tflow.rl.learning.training import TrainStats, UpdateWeights
 from tflow.rl.rollout.evaluation import Evaluators, ParallelEvaluations
 from tflow.rl.rollout.worker_spec import AnyWorkers
-from tflow.types import Frozen, StatefulLiveOp
+from tflow.types import Frozen, Sends, StatefulLiveOp
 
 if TYPE_CHECKING:
     from tflow.runtime.ledger import Ledger
@@ -193,6 +193,7 @@ class CollectMetrics(StatefulLiveOp[object, Metrics, MetricsState]):
     """Yields metrics with every item. Items in actors stay there."""
 
     opens: ClassVar[bool] = False
+    sends: ClassVar[Sends] = {}  # it counts what they made, and tells them nothing
     workers: AnyWorkers
 
     def init(self) -> MetricsState:
@@ -263,7 +264,7 @@ def evaluators_before(sink: nodes.Node) -> tuple[Evaluators, ...]:
     for evaluators in found:
         if evaluators not in told:
             raise PlanError(
-                f"ReportMetrics: nobody sends weights to {evaluators.name}, so the initial weights would be evaluated for ever. Put "
-                "for_each(UpdateWeights(workers, evaluators)) after the training step."
+                f"ReportMetrics: nobody sends weights to {evaluators.name}, so the initial weights would be evaluated for ever. "
+                "Put for_each(UpdateWeights(workers, evaluators)) after the training step."
             )
     return tuple(found)

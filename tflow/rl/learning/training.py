@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 
 from typing_extensions import TypeVar
 
@@ -21,7 +21,7 @@ from tflow.rl.replay.sequence_buffer import sequence_priorities
 from tflow.rl.rollout.evaluation import Evaluators
 from tflow.rl.rollout.worker import RolloutWorker
 from tflow.rl.rollout.worker_spec import AnyLoss, AnyWorkers, LearnerActor, Workers
-from tflow.types import ActorOp, Async, Frozen, LiveOp, Ref, RefOp, Signature, Sync
+from tflow.types import ActorOp, Async, Frozen, LiveOp, Ref, RefOp, Sends, Signature, Sync
 
 if TYPE_CHECKING:
     from tflow.rl.learning.learner import Learner
@@ -106,6 +106,8 @@ class TrainOneStep(LiveOp[Reads, TrainStats, Requires]):
         minibatch: Rows per gradient step; None takes the whole batch.
         max_grad_norm: Clip gradients to this global norm; None does not clip.
     """
+
+    sends: ClassVar[Sends] = {"workers": "weights"}
 
     @overload
     def __init__(
@@ -212,6 +214,8 @@ class ApplyGradients(LiveOp[Gradients, TrainStats, Async]):
         max_grad_norm: Clip gradients to this global norm; None does not clip.
     """
 
+    sends: ClassVar[Sends] = {"workers": "weights"}
+
     def __init__(
         self, workers: AnyWorkers, *, to: Literal["source", "all"] = "source", max_grad_norm: float | None = None
     ) -> None:
@@ -246,6 +250,8 @@ class UpdateWeights(RefOp[V]):
         *others: Evaluation workers, which get them too.
         to: Which workers get them: the ``"source"`` of the item, or ``"all"``.
     """
+
+    sends: ClassVar[Sends] = {"workers": "weights", "others": "weights"}
 
     def __init__(self, workers: AnyWorkers, *others: Evaluators, to: Literal["source", "all"] = "source") -> None:
         check_training("UpdateWeights", workers)
@@ -363,6 +369,8 @@ def set_env_steps(learner: Learner, steps: int) -> None:
 class SendWeights(LiveOp[TrainStats, TrainStats, Async]):
     """Sends the weights that come back from a learner in an actor to all workers, and the env steps so far to the learner, for
     its schedules."""
+
+    sends: ClassVar[Sends] = {"workers": "weights", "learner": "env steps"}
 
     def __init__(self, workers: AnyWorkers, learner: Actor[Learner] | None = None) -> None:
         check_training("SendWeights", workers)

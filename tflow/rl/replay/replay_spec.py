@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import ClassVar, Generic, Literal, cast, overload
+from typing import ClassVar, Generic, Literal, cast, get_args, overload
 
 import numpy as np
 from typing_extensions import TypeVar
@@ -30,7 +30,7 @@ from tflow.rl.replay.replay import MOST_SHARDS, Kind, Limiter, MakeLimiter, Mult
 from tflow.rl.rollout.worker import RolloutWorker
 from tflow.rl.rollout.worker_spec import AnyWorkers
 from tflow.rl.schedules import Schedule, schedule_of
-from tflow.types import ActorOp, Async, LiveOp, Ref, RefOp
+from tflow.types import ActorOp, Async, LiveOp, Ref, RefOp, Sends
 
 V = TypeVar("V")
 U = TypeVar("U")
@@ -46,6 +46,14 @@ class AnyReplay(Actors["ReplayActor"]):
     """Replay actors, and the driver's limiter of their sampling rate."""
 
     limiter: Resident[Limiter] = field(kw_only=True)
+
+    @classmethod
+    def stand_in(cls, hint: object, name: str) -> AnyReplay:
+        """Replay actors for drawings of functions that need some."""
+        if not issubclass(cls, MultiReplayActors):
+            return create_replay_actors(name=name)
+        policies = get_args(get_args(hint)[0]) if get_args(hint) else ()
+        return create_replay_actors(policies=policies or ("default",), name=name)
 
 
 class ReplayActors(AnyReplay):
@@ -168,6 +176,8 @@ def create_replay_actors(
 class StoreToBuffer(RefOp[V]):
     """Stores each item in one of the replay actors, in turn. Items pass unopened: on a cluster they go from worker to replay."""
 
+    sends: ClassVar[Sends] = {"replay": "rows"}
+
     def __init__(self, replay: AnyReplay) -> None:
         check.instance("StoreToBuffer", "replay", replay, AnyReplay, "what create_replay_actors returns")
         self.replay = replay
@@ -211,6 +221,8 @@ class UpdatePriorities(LiveOp[Replayed, Replayed, Async]):
         loss: The loss of training, if it replaces that of the workers.
     """
 
+    sends: ClassVar[Sends] = {"reply": "priorities"}
+
     def __init__(self, workers: AnyWorkers, *, loss: Loss[Replayed, Async] | None = None) -> None:
         check_training("UpdatePriorities", workers)
         if loss is not None:
@@ -229,6 +241,8 @@ class UpdatePriorities(LiveOp[Replayed, Replayed, Async]):
 
 class SendPriorities(LiveOp[TrainStats, TrainStats, Async]):
     """Sends the TD errors of training to the replay actors that the rows came from, as new priorities."""
+
+    sends: ClassVar[Sends] = {"reply": "priorities"}
 
     def apply(self, live: Live, item: TrainStats, /) -> TrainStats:
         reply(live, item.policy, item.td_errors)

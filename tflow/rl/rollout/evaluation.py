@@ -53,6 +53,11 @@ class Evaluators(AnyWorkers):
     """Env steps of training between evaluations; None evaluates all the time."""
     due: Resident[Due] | None = field(kw_only=True)
 
+    @classmethod
+    def stand_in(cls, hint: object, name: str) -> AnyWorkers:
+        """For drawings of functions that need some."""
+        return create_evaluation_workers(AnyWorkers.stand_in(AnyWorkers, name))
+
 
 def create_evaluation_workers(
     workers: AnyWorkers,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, get_args, get_origin, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, get_args, get_origin, overload
 
 from typing_extensions import TypeVar
 
@@ -108,6 +108,11 @@ class LearnerSpec:
     loss: AnyLoss | None = None
 
     @property
+    def shown_as(self) -> str:
+        """What drawings call the learner that lives in the driver."""
+        return "learner" if self.policy == "default" else f"learner of {self.policy}"
+
+    @property
     def trains(self) -> AnyLoss:
         """The loss that it minimises."""
         return self.loss or self.workers.losses[self.policy]
@@ -159,6 +164,17 @@ class AnyWorkers(Actors[RolloutWorker]):
 
     def actor_class(self) -> type | None:
         return RolloutWorker
+
+    @classmethod
+    def stand_in(cls, hint: object, name: str) -> AnyWorkers:
+        """Workers for drawings of functions that need some: with the policies, or a loss, that the annotation asks for."""
+        args = get_args(hint)
+        if not issubclass(cls, MultiWorkers):
+            loss = Loss.stand_in(Loss[args] if len(args) == 2 else Loss, name)  # type: ignore[valid-type]  # known only now
+            return create_rollout_workers(env="CartPole-v1", loss=loss, name=name)
+        policies = get_args(args[0]) if args and get_origin(args[0]) is Literal else ("default",)
+        losses: dict[str, AnyLoss] = {policy: Loss.stand_in(Loss, name) for policy in policies}
+        return create_rollout_workers(env="CartPole-v1", losses=losses, policy_of=str, name=name)
 
 
 def _policy(learner: Learner) -> Policy:

@@ -1,6 +1,6 @@
 """Types as people like to read them: ``Iter[Rollout, Async]``, ``Rollout+advantages+returns``, ``int | str``.
 
-For drawings and for messages: names without modules, batches by the name of their columns, streams by what they are and not by
+For messages: names without modules, batches by the name of their columns, streams by what they are and not by
 which class made them.
 """
 
