@@ -16,8 +16,10 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from tflow import MAML, PPO, Algorithm, EnvSpec, Stop
+from tflow import Stop
+from tflow.algos import MAML, PPO, Algorithm
 from tflow.algos.evaluation import reporting
+from tflow.envs import EnvSpec
 from tflow.rl.data.arrays import Array
 from tflow.rl.data.batch import Batch, Sampled
 from tflow.rl.data.episodes import Episodes

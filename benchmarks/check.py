@@ -19,11 +19,12 @@ PLANS_PER_MODULE = 10
 HEAD = """from __future__ import annotations
 
 from tflow import (
-    A3CLoss, ApplyGradients, ComputeAdvantages, ComputeGradients, ConcatRounds, DQNLoss, Iter, Metrics, ParallelReplay,
-    ParallelRollouts, Plan, PPOLoss, ReportMetrics, Rollout, Select, StandardizeFields, StoreToBuffer, Sync, TrainOneStep,
-    TrainStats, Union, UpdatePriorities, UpdateTargetNetwork, UpdateWeights, create_replay_actors, create_rollout_workers,
-    flow, plan,
+    ApplyGradients, ComputeAdvantages, ComputeGradients, ConcatRounds, create_replay_actors,
+    create_rollout_workers, flow, Iter, Metrics, ParallelReplay, ParallelRollouts, Plan, plan, ReportMetrics,
+    Rollout, Select, StandardizeFields, StoreToBuffer, Sync, TrainOneStep, TrainStats, Union,
+    UpdatePriorities, UpdateTargetNetwork, UpdateWeights,
 )
+from tflow.losses import A3CLoss, DQNLoss, PPOLoss
 """
 PLANS = (
     """

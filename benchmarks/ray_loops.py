@@ -14,21 +14,9 @@ import numpy as np
 import ray
 from numpy.typing import NDArray
 
-from tflow import (
-    Actor,
-    Actors,
-    Iter,
-    Live,
-    LiveOp,
-    Ref,
-    RefOp,
-    Shard,
-    TimeBudget,
-    Union,
-    create_actor,
-    create_actors,
-    from_actors,
-)
+from tflow import Actors, Iter, Live, LiveOp, Shard, TimeBudget, Union, create_actor, create_actors, from_actors
+from tflow.actors import Actor
+from tflow.types import Ref, RefOp
 
 Handle = Any  # Any: Ray makes the methods of its actors at run time
 Endless = Iterator[object]

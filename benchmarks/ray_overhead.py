@@ -22,7 +22,8 @@ import ray
 from ray.util.iter import from_iterators
 
 from benchmarks import ray_loops as loops
-from tflow import Actor, Actors, Iter, RayRuntime, TimeBudget
+from tflow import Actors, Iter, RayRuntime, TimeBudget
+from tflow.actors import Actor
 from tflow.runtime.host import bytes_in
 
 ROUNDS = 8

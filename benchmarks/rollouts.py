@@ -16,7 +16,9 @@ from collections.abc import Callable
 from statistics import median
 from typing import Any
 
-from tflow import A3CLoss, EnvSpec, Shard
+from tflow import Shard
+from tflow.envs import EnvSpec
+from tflow.losses import A3CLoss
 from tflow.rl.policy.network_spec import MLP, ModelLike, NatureCNN, SmallCNN
 from tflow.rl.policy.policy_spec import ActorCriticSpec
 from tflow.rl.rollout.worker import SingleWorker

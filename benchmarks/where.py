@@ -13,8 +13,10 @@ from time import process_time
 import numpy as np
 import torch
 
-from tflow import IMPALA, PPO, NatureCNN, Stop
+from tflow import Stop
+from tflow.algos import IMPALA, PPO
 from tflow.algos.evaluation import reporting
+from tflow.models import NatureCNN
 from tflow.rl.data.advantages import ComputeAdvantages
 from tflow.rl.rollout.worker import SingleWorker
 from tflow.types import Shard

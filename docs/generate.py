@@ -9,6 +9,7 @@ import re
 import textwrap
 from collections import Counter
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
 import tflow
@@ -18,12 +19,14 @@ from tests.laws.world import PROVEN
 from tests.quality.test_flow_bugs import BUGS
 from tests.quality.test_operator_bugs import PLANTED
 from tests.types import markers
-from tflow import A2C, A3C, DQN, IMPALA, MAML, PPO, PPODQN, Algorithm, ApeX, Iter, ParIter, SinglePolicy
+from tflow import Iter, ParIter
+from tflow.algos import A2C, A3C, DQN, IMPALA, MAML, PPO, PPODQN, Algorithm, ApeX, SinglePolicy
 from tflow.algos.fields import fields_of
 from tflow.combinators.labels import only_given
 from tflow.combinators.splits import Splits
 from tflow.laws import LAWS, OBEYED, OPERATOR_LAWS, Law
 from tflow.mypy_plugin.codes import TITLES
+from tflow.mypy_plugin.public import homes
 from tflow.testing.evidence import EVIDENCE
 
 PROOFS = (test_combinators, test_gather, test_merge_and_split, test_runs, test_transforms)
@@ -119,6 +122,10 @@ def table(names: dict[str, str], home: object) -> str:
     return "\n".join(rows)
 
 
+class _Creation:
+    locals().update({name: getattr(import_module(homes()[name]), name) for name in CREATION})
+
+
 class _Joints:
     split = Splits.split
     Union = tflow.Union
@@ -126,7 +133,7 @@ class _Joints:
 
 
 TABLES: dict[str, Callable[[], str]] = {
-    "creation": lambda: table(CREATION, tflow),
+    "creation": lambda: table(CREATION, _Creation),
     "driver": lambda: table(DRIVER, Iter),
     "parallel": lambda: table(PARALLEL, ParIter),
     "joints": lambda: table(JOINTS, _Joints),

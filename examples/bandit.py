@@ -12,7 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tflow import ActorOp, Actors, Iter, Live, Shard, StatefulLiveOp, create_actors, from_actors
+from tflow import ActorOp, Actors, Iter, Live, Shard, create_actors, from_actors
+from tflow.types import StatefulLiveOp
 
 PAYOUTS = (0.2, 0.5, 0.8)
 Weights = NDArray[np.float64]

@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import tflow
-from tflow import PPO, Metrics, Rollout, Stop, TrainOneStep, TrainStats
+from tflow import Metrics, Rollout, Stop, TrainOneStep, TrainStats
+from tflow.algos import PPO
 
 
 @dataclass

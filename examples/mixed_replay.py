@@ -10,9 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import tflow
-from tflow import PPO, AnyWorkers, Async, Episodes, Iter, Loss, LossValue, Policy, Replayed, Rollout, Sync, TrainStats
-from tflow.rl.learning.losses import actor_critic
-from tflow.rl.policy.policy_spec import ActorCriticSpec
+from tflow import Async, Iter, Policy, Rollout, Sync, TrainStats
+from tflow.actors import AnyWorkers
+from tflow.algos import PPO
+from tflow.data import Episodes, Replayed
+from tflow.losses import Loss, LossValue, actor_critic
+from tflow.models import ActorCriticSpec
 
 
 @dataclass(frozen=True)
@@ -32,9 +35,9 @@ class ImitateLoss(Loss[Replayed, Async]):
 def imitating(rollouts: Iter[Rollout, Sync], workers: AnyWorkers, config: PPO) -> Iter[TrainStats]:
     """A sub-flow like ``ppo_plan``: rollouts are stored on their way to PPO; half as many rows are replayed."""
     replay = tflow.create_replay_actors(capacity=5_000, batch=64, min_size=500, samples_per_insert=0.5, gamma=config.gamma)
-    fresh = tflow.ppo_plan(rollouts.for_each(tflow.StoreToBuffer(replay)), workers, config)
+    fresh = tflow.algos.ppo_plan(rollouts.for_each(tflow.StoreToBuffer(replay)), workers, config)
     again = tflow.ParallelReplay(replay).gather_sync().for_each(tflow.TrainOneStep(workers, loss=ImitateLoss()))
-    return tflow.Union(fresh, again.for_each(tflow.SendPriorities()))
+    return tflow.Union(fresh, again.for_each(tflow.operators.SendPriorities()))
 
 
 def evaluated(stats: Iter[TrainStats], workers: AnyWorkers, every: int) -> Iter[TrainStats | Episodes]:

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 
 from typing_extensions import override
 
-from tflow import DQN, Callback, Metrics, Stop, TrainingRun
+from tflow import Metrics, Stop
+from tflow.algos import DQN, Callback, TrainingRun
 
 
 @dataclass

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 from typing_extensions import override
 
-from tflow import PPO, Loss, LossValue, Policy, PPOLoss, Stop, Sync, Tensors
-from tflow.rl.learning.losses import PPOReads, actor_critic
+from tflow import Policy, Stop, Sync, Tensors
+from tflow.algos import PPO
+from tflow.losses import Loss, LossValue, PPOLoss, PPOReads, actor_critic
 
 
 @dataclass(frozen=True)

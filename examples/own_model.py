@@ -17,7 +17,8 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
-from tflow import PPO, Policy, Stop
+from tflow import Policy, Stop
+from tflow.algos import PPO
 
 PROBES = torch.linspace(-0.2, 0.2, 40).reshape(10, 4).tolist()
 

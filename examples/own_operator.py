@@ -13,7 +13,8 @@ import numpy as np
 from typing_extensions import TypeVar
 
 import tflow
-from tflow import PPO, AddColumns, Batch, ConcatRounds, Iter, ParallelRollouts, Rollout, Stateful, Sync
+from tflow import AddColumns, Batch, ConcatRounds, Iter, ParallelRollouts, Rollout, Stateful, Sync
+from tflow.algos import PPO
 from tflow.rl.data.arrays import Array
 from tflow.rl.data.batch import Sampled
 
@@ -55,7 +56,7 @@ def main(updates: int = 60) -> list[Shaped]:
     config, seen = PPO(num_workers=1, num_envs=8, fragment=64, epochs=4, minibatch=128), list[Shaped]()
     workers = config.workers(config.loss())
     rollouts = ConcatRounds(ParallelRollouts(workers).gather_rounds())
-    stats = tflow.ppo_plan(shaped(rollouts).tap(seen.append), workers, config)
+    stats = tflow.algos.ppo_plan(shaped(rollouts).tap(seen.append), workers, config)
     plan = tflow.ReportMetrics(stats, workers)
     print(plan, end="\n\n")
     for metrics in tflow.train(plan, stop=tflow.Stop(updates=updates)):

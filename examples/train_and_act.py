@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import gymnasium
 
-from tflow import PPO, Policy, RunFolder, ShowProgress, Stop
+from tflow import Policy, RunFolder, ShowProgress, Stop
+from tflow.algos import PPO
 
 
 def play(policy: Policy, seed: int) -> float:

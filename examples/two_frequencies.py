@@ -10,7 +10,9 @@ from collections import Counter
 from typing import Literal
 
 import tflow
-from tflow import A2C, PPO, Batch, Metrics, MultiWorkers, ParallelRollouts, Plan, Select, TrainOneStep, TrainStats, Union
+from tflow import Batch, Metrics, ParallelRollouts, Plan, Select, TrainOneStep, TrainStats, Union
+from tflow.actors import MultiWorkers
+from tflow.algos import A2C, PPO
 from tflow.rl.envs.samples import MultiCartPole
 
 Names = Literal["quick", "calm"]
@@ -35,10 +37,10 @@ def two_frequencies(group: int, *, skip: bool = False) -> Plan[Metrics]:
     )
     all_rollouts = ParallelRollouts(workers).gather_sync()
     first, second = all_rollouts.split()
-    quick = tflow.a2c_plan(Select(first, policy="quick"), workers, a2c)
+    quick = tflow.algos.a2c_plan(Select(first, policy="quick"), workers, a2c)
     fragments = Select(second, policy="calm")
     groups = fragments.every(items=group) if skip else fragments.batch(group).map(Batch.concat)
-    calm = tflow.ppo_plan(groups, workers, ppo)
+    calm = tflow.algos.ppo_plan(groups, workers, ppo)
     return tflow.ReportMetrics(Union(quick, calm), workers)
 
 

@@ -18,8 +18,10 @@ import pytest
 from benchmarks import curves
 from docs import generate
 from examples import own_callback, train_and_act
-from tflow import PPO, Linear, Metrics, Plan, PlanError, cli
+from tflow import Metrics, Plan, PlanError, cli
+from tflow.algos import PPO
 from tflow.commands.choice import chosen
+from tflow.schedules import Linear
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()

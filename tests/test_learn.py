@@ -11,7 +11,7 @@ import pytest
 from benchmarks import adapting, curves, learn
 from benchmarks.learn import Cell
 from benchmarks.pixels import Network
-from tflow import PPO
+from tflow.algos import PPO
 
 WORDS = "ppo --num-envs 2 --fragment 32 --model MLP((8,))"
 

@@ -24,10 +24,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tflow import (
-    A3CLoss,
-    ConcatRounds, Iter, Metrics, ParallelRollouts, Plan, ReportMetrics, Rollout, Sync, TrainOneStep, TrainStats,
-)
+from tflow import ConcatRounds, Iter, Metrics, ParallelRollouts, Plan, ReportMetrics, Rollout, Sync, TrainOneStep, TrainStats
+from tflow.losses import A3CLoss
 from tflow.algos.algorithm import Algorithm
 from tflow.rl.rollout.worker_spec import AnyWorkers
 

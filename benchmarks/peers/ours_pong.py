@@ -7,7 +7,9 @@ import json
 import logging
 import time
 
-from tflow import IMPALA, NatureCNN, RayRuntime
+from tflow import RayRuntime
+from tflow.algos import IMPALA
+from tflow.models import NatureCNN
 
 
 def main() -> None:

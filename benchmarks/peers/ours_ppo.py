@@ -7,7 +7,8 @@ import json
 import logging
 import time
 
-from tflow import PPO, LocalRuntime, RayRuntime
+from tflow import LocalRuntime, RayRuntime
+from tflow.algos import PPO
 from tflow.rl.rollout.worker import RolloutWorker
 from tflow.runtime.base import Runtime
 

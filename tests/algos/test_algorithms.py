@@ -16,43 +16,43 @@ import pytest
 import tflow
 from tests.laws.world import RUNTIMES, over_repeatable_runtimes, over_runtimes, ray_session
 from tflow import (
-    A2C,
-    A3C,
-    DQN,
-    IMPALA,
-    LSTM,
-    MAML,
-    MLP,
-    PPO,
-    PPODQN,
-    Actor,
-    Algorithm,
-    ApeX,
-    Episodes,
-    EpsilonGreedy,
     Metrics,
     ParallelEvaluations,
     ParallelRollouts,
     Plan,
     PlanError,
     Policy,
-    ReplayActors,
     ReportMetrics,
     Select,
-    SinglePolicy,
     Stop,
     TrainOneStep,
     Union,
     create_evaluation_workers,
-    create_multi_workers,
     from_range,
+    train,
+)
+from tflow.actors import Actor, ReplayActors
+from tflow.algos import (
+    A2C,
+    A3C,
+    DQN,
+    IMPALA,
+    MAML,
+    PPO,
+    PPODQN,
+    Algorithm,
+    ApeX,
+    SinglePolicy,
+    create_multi_workers,
     impala_plan,
     ppo_plan,
-    train,
 )
 from tflow.algos.fields import fields_of
 from tflow.combinators import graph
 from tflow.combinators.graph import actors_in
+from tflow.data import Episodes
+from tflow.exploration import EpsilonGreedy
+from tflow.models import LSTM, MLP
 from tflow.rl.envs.samples import MultiCartPole
 from tflow.rl.learning.learner import Learner
 from tflow.rl.policy.policy import QPolicy
@@ -104,7 +104,7 @@ def test_a_file_has_one_algorithm_and_cites_its_paper(kind: type[Algorithm]) -> 
     assert [node.name for node in tree.body if isinstance(node, ast.ClassDef)] == [kind.__name__]
     flows = [node.name for node in tree.body if isinstance(node, ast.FunctionDef) and node.name.endswith("_plan")]
     assert [f"{Path(inspect.getfile(kind)).stem}_plan"] == flows
-    assert set(flows) <= set(tflow.__all__)
+    assert set(flows) <= set(dir(tflow.algos))
 
 
 def test_algorithms_are_nothing_but_plans() -> None:
@@ -259,12 +259,12 @@ def test_several_policies_are_asked_for_by_name() -> None:
 
 def test_a_plan_of_ones_own_loss_and_optimiser() -> None:
     class Mine(PPO):
-        def optimizer(self) -> tflow.SGD:
-            return tflow.SGD(lr=self.lr)
+        def optimizer(self) -> tflow.optimizers.SGD:
+            return tflow.optimizers.SGD(lr=self.lr)
 
     with Mine(fragment=8, **FEW).run() as run:
         next(run)
-        assert run.workers.spec.optimizer == tflow.SGD(lr=PPO().lr)
+        assert run.workers.spec.optimizer == tflow.optimizers.SGD(lr=PPO().lr)
 
 
 @pytest.mark.parametrize(

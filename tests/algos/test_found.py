@@ -16,44 +16,33 @@ import tflow
 from tests.rl.test_plans import ENV, SMALL
 from tests.rl.toy_envs import PlannedEnv
 from tflow import (
-    A2C,
-    A3C,
-    DQN,
-    IMPALA,
-    MLP,
-    PPO,
-    Algorithm,
-    ApeX,
-    ApexEpsilons,
-    DQNLoss,
-    EnvSpec,
-    EpsilonGreedy,
-    IMPALALoss,
     LearnOnBatch,
-    Linear,
     Metrics,
     ParallelReplay,
     ParallelRollouts,
     PlanError,
-    PPOLoss,
-    QSpec,
     ReportMetrics,
     Stop,
     StoreToBuffer,
     TrainOneStep,
     Union,
     UpdateTargetNetwork,
-    a3c_plan,
     create_learner,
     create_replay_actors,
     create_rollout_workers,
     train,
 )
+from tflow.algos import A2C, A3C, DQN, IMPALA, PPO, Algorithm, ApeX, a3c_plan
+from tflow.envs import EnvSpec
+from tflow.exploration import ApexEpsilons, EpsilonGreedy
+from tflow.losses import DQNLoss, IMPALALoss, PPOLoss
+from tflow.models import MLP, QSpec
 from tflow.rl.learning.learner import Learner
 from tflow.rl.policy.policy import QPolicy
 from tflow.rl.policy.policy_spec import make_policy
 from tflow.rl.policy.tensors import Tensors
 from tflow.rl.replay.replay import ReplayActor
+from tflow.schedules import Linear
 
 TINY = MLP((4,))
 BOX = spaces.Box(-1.0, 1.0, (2,), np.float32)
@@ -71,7 +60,7 @@ def test_a_policy_that_was_taken_stays_as_it_was() -> None:
 
 def noisy_learner() -> Learner:
     loss = DQNLoss(spec=QSpec(noisy=True))
-    return Learner(make_policy(loss.policy(), TINY, BOX, spaces.Discrete(3)), loss, tflow.Adam(), seed=7)
+    return Learner(make_policy(loss.policy(), TINY, BOX, spaces.Discrete(3)), loss, tflow.optimizers.Adam(), seed=7)
 
 
 def test_policy_and_target_have_noise_of_their_own_that_the_seed_decides() -> None:
@@ -171,7 +160,7 @@ def test_a_stop_function_that_fails_ends_the_run() -> None:
     with pytest.raises(ZeroDivisionError):
         next(run)
     assert list(run) == []
-    with pytest.raises(tflow.RunClosed):
+    with pytest.raises(tflow.errors.RunClosed):
         next(run.run)
 
 
@@ -249,7 +238,7 @@ class Spied:
 def test_the_flow_of_a3c_takes_its_loss_from_its_configuration() -> None:
     def entropy_counts(coef: float) -> float:
         """What is left of the loss without its parts: nothing, if the coefficient is the one that was given."""
-        workers = create_rollout_workers(env="CartPole-v1", loss=tflow.A3CLoss(), **SMALL)
+        workers = create_rollout_workers(env="CartPole-v1", loss=tflow.losses.A3CLoss(), **SMALL)
         stats = a3c_plan(ParallelRollouts(workers), workers, A3C(entropy_coef=coef))
         found = train(ReportMetrics(stats, workers), stop=Stop(updates=1)).finish().training.latest
         return found["loss"] - found["policy_loss"] - 0.5 * found["value_loss"] + coef * found["entropy"]

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import pytest
 
-from tflow import A2C, A3C, DQN, IMPALA, MAML, PPO, PPODQN, Algorithm, ApeX, EnvSpec, Metrics, Stop
+from tflow import Metrics, Stop
+from tflow.algos import A2C, A3C, DQN, IMPALA, MAML, PPO, PPODQN, Algorithm, ApeX
+from tflow.envs import EnvSpec
 
 UNTRAINED = 30.0
 """A random policy balances the pole for about 22 steps."""

@@ -12,7 +12,7 @@ from tflow.checking.engine import CACHE
 
 EVERYTHING = (
     "import tflow.rl.data.advantages\n"
-    "from tflow import A3CLoss, ParallelRollouts, ReportMetrics, TrainOneStep, create_replay_actors\n"
+    "from tflow import create_replay_actors, ParallelRollouts, ReportMetrics, TrainOneStep; from tflow.losses import A3CLoss\n"
 )
 
 

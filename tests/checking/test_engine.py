@@ -101,7 +101,8 @@ def test_the_large_libraries_are_skipped() -> None:
 
 def test_a_name_can_take_another_type_as_it_can_elsewhere(project: Path) -> None:
     code = """\
-from tflow import A3CLoss, ApplyGradients, ComputeGradients, Iter, ParallelRollouts, TrainStats, create_rollout_workers, flow
+from tflow import ApplyGradients, ComputeGradients, create_rollout_workers, flow, Iter, ParallelRollouts, TrainStats
+from tflow.losses import A3CLoss
 
 
 @flow

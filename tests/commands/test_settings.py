@@ -11,10 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tflow import DQN, LSTM, MLP, PPO, PPODQN, Algorithm, ApeX, EnvSpec, Linear, NatureCNN, Piecewise, PlanError, loading
+from tflow import PlanError, loading
+from tflow.algos import DQN, PPO, PPODQN, Algorithm, ApeX
 from tflow.algos.names import ALGORITHMS
 from tflow.commands.algos import flags_of
+from tflow.envs import EnvSpec
+from tflow.models import LSTM, MLP, NatureCNN
 from tflow.rl.envs.samples import MultiCartPole
+from tflow.schedules import Linear, Piecewise
 from tflow.settings.fields import ALONE, affirmed, configured
 from tflow.settings.files import read_file, written
 from tflow.settings.flags import from_flags, merged

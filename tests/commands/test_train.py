@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from tflow import DQN, PPO, Policy
+from tflow import Policy
+from tflow.algos import DQN, PPO
 from tflow.commands.choice import chosen
 from tflow.commands.evaluate import evaluate_folder
 from tflow.commands.runs import spread
@@ -31,7 +32,7 @@ from dataclasses import dataclass
 import gymnasium
 import numpy as np
 
-from tflow import PPO
+from tflow.algos import PPO
 
 
 class Corridor(gymnasium.Env):
@@ -225,7 +226,7 @@ def test_help_of_an_algorithm_has_its_fields(tmp_path: Path) -> None:
 
 def test_the_list_of_algorithms(tmp_path: Path) -> None:
     done = tflow("algos", cwd=tmp_path)
-    assert re.search(r"^ppo +tflow.PPO +Proximal policy optimisation +arXiv 1707.06347 *$", done.stdout, re.MULTILINE)
+    assert re.search(r"^ppo +tflow.algos.PPO +Proximal policy optimisation +arXiv 1707.06347 *$", done.stdout, re.MULTILINE)
     assert len(re.findall(r"^\w+ +tflow\.\w+", done.stdout, re.MULTILINE)) == 8
     assert re.search(r"--ppo\.epochs +10 +Passes over each batch;", tflow("algos", "ppo_dqn", cwd=tmp_path).stdout)
 

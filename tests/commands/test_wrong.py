@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from gymnasium.spaces import Box, Discrete
 
-from tflow import PPO, cli
+from tflow import cli
+from tflow.algos import PPO
 from tflow.rl.policy.policy_spec import make_policy
 
 WRONG: dict[str, str] = {

@@ -8,17 +8,14 @@ from typing import ClassVar
 import pytest
 
 from tflow import (
-    Actor,
     ActorOp,
     Actors,
-    DQNLoss,
     Iter,
     Live,
     LiveOp,
     ParallelReplay,
     ParallelRollouts,
     ReportMetrics,
-    Resident,
     Shard,
     StoreToBuffer,
     TrainOneStep,
@@ -28,17 +25,18 @@ from tflow import (
     create_actor,
     create_actors,
     create_replay_actors,
-    create_resident,
     create_rollout_workers,
     from_actors,
     from_range,
 )
+from tflow.actors import Actor, Resident, create_resident
 from tflow.algos.names import ALGORITHMS
 from tflow.combinators import nodes
 from tflow.combinators.runnable import Described
 from tflow.drawing.built import of_plan
 from tflow.drawing.model import Edge, Graph
 from tflow.drawing.text import text
+from tflow.losses import DQNLoss
 from tflow.types import Sends
 
 MESSAGES = {

@@ -16,7 +16,9 @@ from tflow.drawing.command import graph
 from tflow.errors import TflowError
 
 PLANS = """
-from tflow import A3CLoss, Iter, Metrics, ParIter, Plan, PPO, Rollout, flow, from_range, plan
+from tflow import flow, from_range, Iter, Metrics, ParIter, Plan, plan, Rollout
+from tflow.algos import PPO
+from tflow.losses import A3CLoss
 from tflow import ApplyGradients, ComputeGradients, ParallelRollouts, ReportMetrics, Workers, create_rollout_workers
 from drawn_parts import doubled
 
@@ -167,7 +169,7 @@ def test_mistakes_are_sentences(folder: Path, target: str) -> None:
 
 def test_drawing_loads_nothing_heavy() -> None:
     code = (
-        "import sys, tflow.drawing.command\nfrom tflow import PPO\nfrom tflow.drawing.built import of_plan\n"
+        "import sys, tflow.drawing.command\nfrom tflow.algos import PPO\nfrom tflow.drawing.built import of_plan\n"
         "of_plan(PPO().plan())\nassert not {'mypy', 'torch', 'ray'} & set(sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)

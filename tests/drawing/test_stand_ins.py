@@ -10,33 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import pytest
 from typing_extensions import TypeVar
 
-from tflow import (
-    PPO,
-    Actor,
-    ActorOp,
-    Actors,
-    AnyWorkers,
-    Async,
-    DQNLoss,
-    Iter,
-    Loss,
-    MultiWorkers,
-    ParIter,
-    PPOLoss,
-    Resident,
-    Rollout,
-    Shard,
-    Stateless,
-    Sync,
-    TrainStats,
-    Union,
-    Workers,
-    flow,
-)
-from tflow.algos import a2c, a3c, apex, dqn, impala, maml, ppo, ppo_dqn
+from tflow import ActorOp, Actors, Async, Iter, ParIter, Rollout, Shard, Stateless, Sync, TrainStats, Union, Workers, flow
+from tflow.actors import Actor, AnyWorkers, MultiWorkers, Resident
+from tflow.algos import PPO, a2c, a3c, apex, dqn, impala, maml, ppo, ppo_dqn
 from tflow.drawing.built import of_plan
 from tflow.drawing.named import built
 from tflow.errors import PlanError
+from tflow.losses import DQNLoss, Loss, PPOLoss
 from tflow.rl.learning.losses import PPOReads, Replayed
 from tflow.rl.replay.replay_spec import MultiReplayActors, ReplayActors
 from tflow.rl.rollout.evaluation import Evaluators

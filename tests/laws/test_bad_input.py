@@ -15,7 +15,6 @@ from tests.laws.world import RUNTIMES, over_runtimes, samplers, sampling
 from tflow import (
     Iter,
     LocalRuntime,
-    OperatorError,
     ParIter,
     PlanError,
     Union,
@@ -30,6 +29,7 @@ from tflow import (
     par_from_range,
 )
 from tflow.combinators import nodes
+from tflow.errors import OperatorError
 from tflow.runtime.answers import DONE, WAITING
 from tflow.runtime.base import Mailbox
 from tflow.runtime.cell import Site

@@ -4,7 +4,8 @@ and faults that hypothesis chooses."""
 from __future__ import annotations
 
 from tests.laws.world import PROVEN
-from tflow import Actor, ActorOp, Iter, ParIter, Shard, Union, create_actor
+from tflow import ActorOp, Iter, ParIter, Shard, Union, create_actor
+from tflow.actors import Actor
 from tflow.laws import (
     BALANCE,
     BOUNDEDNESS,

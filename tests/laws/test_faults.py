@@ -14,16 +14,11 @@ from tests.laws.test_runs import Deal, Store
 from tests.laws.world import Learn, Sample, Sampler, per_shard, samplers, sampling, shard_counts
 from tflow import (
     Actors,
-    Deadlock,
     Iter,
     Live,
     LiveOp,
     LocalRuntime,
-    NoHealthyShards,
-    OperatorError,
     Shard,
-    ShardFailed,
-    StatefulLiveOp,
     Union,
     create_actors,
     from_actors,
@@ -32,10 +27,12 @@ from tflow import (
     par_from_range,
 )
 from tflow.combinators import nodes
+from tflow.errors import Deadlock, NoHealthyShards, OperatorError, ShardFailed
 from tflow.laws import LIKENESS, SURVIVAL
 from tflow.runtime.base import Mailbox
 from tflow.runtime.shards import MOST_DEATHS
 from tflow.testing import Faults, History, Schedule, SimRuntime, fault_profiles, plans, schedules, simulate, tapes
+from tflow.types import StatefulLiveOp
 
 deaths = fault_profiles(("dies_before", "dies_after", "refuses", "slow"))
 anything = fault_profiles(("dies_before", "dies_after", "refuses", "slow", "raises", "hangs"), most=2)

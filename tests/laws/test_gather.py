@@ -24,7 +24,6 @@ from tests.laws.world import (
     sizes,
 )
 from tflow import (
-    Actor,
     ActorOp,
     ParUnion,
     Shard,
@@ -37,6 +36,7 @@ from tflow import (
     par_from_iterables,
     par_from_range,
 )
+from tflow.actors import Actor
 from tflow.laws import BOUNDEDNESS, CONSERVATION, FRESHNESS, LAZINESS, LIKENESS, ORDER
 
 parts = st.lists(st.lists(st.integers(), max_size=8), min_size=1, max_size=4)

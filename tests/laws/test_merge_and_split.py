@@ -11,8 +11,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.laws.world import RUNTIMES, items, over_repeatable_runtimes, over_runtimes, proves, results, samplers, sampling
-from tflow import Deadlock, Iter, Sync, Union, from_items, from_iterable, from_range, par_from_items
+from tflow import Iter, Sync, Union, from_items, from_iterable, from_range, par_from_items
 from tflow.combinators.nodes import Mode
+from tflow.errors import Deadlock
 from tflow.laws import BOUNDEDNESS, COMPLETENESS, CONSERVATION, FAIRNESS, ORDER, PATIENCE
 from tflow.runtime import joints
 from tflow.runtime.joints import RoundRobin

@@ -12,15 +12,12 @@ from numpy.typing import NDArray
 
 from tests.laws.world import RUNTIMES, Learn, over_runtimes, per_shard, results, samplers, sampling
 from tflow import (
-    Actor,
     ActorOp,
     Actors,
     Iter,
     Live,
     LiveOp,
     PlanError,
-    Ref,
-    RefOp,
     Shard,
     TimeBudget,
     Union,
@@ -29,8 +26,10 @@ from tflow import (
     from_actors,
     par_from_range,
 )
+from tflow.actors import Actor
 from tflow.combinators import graph, nodes
 from tflow.runtime.refs import carriers
+from tflow.types import Ref, RefOp
 
 LENGTH = 50_000
 

@@ -7,22 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.laws.world import RUNTIMES, Learn, Sample, Sampler, over_runtimes, samplers, sampling
-from tflow import (
-    LocalRuntime,
-    NoHealthyShards,
-    ParUnion,
-    PlanError,
-    RunClosed,
-    Source,
-    create_actor,
-    create_actors,
-    from_actors,
-    from_items,
-)
+from tflow import LocalRuntime, ParUnion, PlanError, create_actor, create_actors, from_actors, from_items
+from tflow.errors import NoHealthyShards, RunClosed
 from tflow.runtime.base import Runtime
 from tflow.runtime.shards import LivePool, LiveShard
 from tflow.runtime.sim import Faults, SimRuntime
 from tflow.testing import fault_profiles, tapes
+from tflow.types import Source
 
 sizes_over_time = st.lists(st.tuples(st.integers(1, 12), st.integers(1, 4)), max_size=4)
 """After so many items, so many actors."""

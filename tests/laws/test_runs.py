@@ -31,25 +31,21 @@ from tflow import (
     Iter,
     Live,
     LiveOp,
-    OperatorError,
-    Provenance,
-    Resident,
     Shard,
-    Source,
     Stateful,
-    StatefulLiveOp,
     Stateless,
     Union,
     create_actor,
     create_actors,
-    create_resident,
     from_actors,
     from_items,
     from_range,
     par_from_items,
 )
+from tflow.actors import Resident, create_resident
+from tflow.errors import OperatorError
 from tflow.laws import BALANCE, ISOLATION, ORDER, PROVENANCE, STILLNESS, SURVIVAL
-from tflow.types import NOWHERE
+from tflow.types import NOWHERE, Provenance, Source, StatefulLiveOp
 
 
 @dataclass(frozen=True)

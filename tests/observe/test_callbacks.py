@@ -10,26 +10,12 @@ import numpy as np
 import pytest
 
 from tests.laws.world import RUNTIMES, dice, over_runtimes
-from tflow import (
-    A2C,
-    A3C,
-    DQN,
-    IMPALA,
-    MAML,
-    MLP,
-    PPO,
-    PPODQN,
-    Algorithm,
-    ApeX,
-    Callback,
-    Metrics,
-    Piecewise,
-    PlanError,
-    Stop,
-    TrainingRun,
-)
+from tflow import Metrics, PlanError, Stop
+from tflow.algos import A2C, A3C, DQN, IMPALA, MAML, PPO, PPODQN, Algorithm, ApeX, Callback, TrainingRun
 from tflow.algos.evaluation import reporting, with_evaluation
+from tflow.models import MLP
 from tflow.runtime.sim import SimRuntime
+from tflow.schedules import Piecewise
 
 SMALL = PPO(num_workers=1, num_envs=2, fragment=16, epochs=1, minibatch=32, model=MLP((8,)))
 

@@ -17,27 +17,22 @@ import numpy as np
 import pytest
 
 from tflow import (
-    MLP,
-    PPO,
-    PPODQN,
-    A3CLoss,
-    ActorCriticSpec,
-    Callback,
-    CheckpointError,
     Metrics,
     ParallelRollouts,
     PlanError,
     Policy,
     ReportMetrics,
     RunFolder,
-    ShardFailed,
     Stop,
-    TrainingRun,
     Workers,
     create_rollout_workers,
     train,
 )
+from tflow.algos import PPO, PPODQN, Callback, TrainingRun
 from tflow.commands.choice import chosen
+from tflow.errors import CheckpointError, ShardFailed
+from tflow.losses import A3CLoss
+from tflow.models import MLP, ActorCriticSpec
 from tflow.observe import loggers
 from tflow.observe.folder import fresh_folder
 from tflow.settings.fields import configured

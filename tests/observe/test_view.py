@@ -11,7 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from tflow import MLP, PPO, Episodes, Metrics, ShowProgress, Stop
+from tflow import Metrics, ShowProgress, Stop
+from tflow.algos import PPO
+from tflow.data import Episodes
+from tflow.models import MLP
 from tflow.observe import view as drawing
 from tflow.observe.view import View, clock, sparkline
 from tflow.rl.metrics import Speed, Training

@@ -24,8 +24,10 @@ from ray._private.node import Node
 from ray.cluster_utils import Cluster
 
 from tests.laws.world import Sample, Sampler
-from tflow import Actor, ActorOp, Actors, Live, LiveOp, Ref, RefOp, Shard
+from tflow import ActorOp, Actors, Live, LiveOp, Shard
+from tflow.actors import Actor
 from tflow.runtime import cluster
+from tflow.types import Ref, RefOp
 
 QUICK = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 400, "health_check_failure_threshold": 3}
 """A node that is gone is noticed after about two seconds; one that is only slow still has Ray's ten seconds per check."""

@@ -30,24 +30,12 @@ from tests.on_ray.cluster_world import (
     until,
     within,
 )
-from tflow import (
-    Actor,
-    Actors,
-    Iter,
-    Live,
-    Place,
-    PlanError,
-    RayRuntime,
-    Ref,
-    RefOp,
-    Run,
-    ShardFailed,
-    create_actor,
-    create_actors,
-    from_actors,
-)
+from tflow import Actors, Iter, Live, PlanError, RayRuntime, Run, create_actor, create_actors, from_actors
+from tflow.actors import Actor, Place
+from tflow.errors import ShardFailed
 from tflow.runtime import cluster
 from tflow.runtime.ray import RayBox
+from tflow.types import Ref, RefOp
 
 pytestmark = pytest.mark.ray
 
@@ -344,7 +332,8 @@ def test_a_pool_grows_over_the_nodes_and_shrinks_without_a_loss(town: Town, sess
 
 
 ALONE = """
-from tflow import Place, PlanError, RayRuntime, create_actors, from_actors
+from tflow import create_actors, from_actors, PlanError, RayRuntime
+from tflow.actors import Place
 class Sampler:
     def __init__(self, shard):
         self.index = shard.index

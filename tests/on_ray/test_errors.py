@@ -13,15 +13,12 @@ import pytest
 from tests.laws.world import ray_session
 from tests.on_ray.mortals import Keep, Learner, Told, mortals, order, per_life, sampling
 from tflow import (
-    Actor,
     ActorOp,
     Iter,
     Live,
     LiveOp,
-    OperatorError,
     PlanError,
     Shard,
-    TflowError,
     Union,
     create_actor,
     create_actors,
@@ -29,6 +26,8 @@ from tflow import (
     from_iterable,
     from_range,
 )
+from tflow.actors import Actor
+from tflow.errors import OperatorError, TflowError
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("bounded")]
 

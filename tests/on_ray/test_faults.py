@@ -32,7 +32,8 @@ from tests.on_ray.mortals import (
     told,
     wait_until,
 )
-from tflow import ActorOp, Iter, NoHealthyShards, ShardFailed, create_actor, from_range
+from tflow import ActorOp, Iter, create_actor, from_range
+from tflow.errors import NoHealthyShards, ShardFailed
 from tflow.runtime import cluster, shards
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("bounded")]

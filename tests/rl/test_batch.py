@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tflow import Batch, MultiBatch
+from tflow import Batch
+from tflow.data import MultiBatch
 from tflow.rl.data.arrays import Array
 from tflow.rl.data.batch import AnyBatch, Rollout
 from tflow.rl.data.episodes import Episodes

@@ -13,24 +13,13 @@ import tflow
 from tests.laws.world import RUNTIMES, over_repeatable_runtimes
 from tests.rl.toy_envs import Life, PlannedEnv, TogetherEnv
 from tflow import (
-    MLP,
-    PPO,
-    PPODQN,
-    SGD,
-    Algorithm,
     ComputeAdvantages,
     ConcatRounds,
-    Deadlock,
-    EnvError,
-    EnvSpec,
-    Episodes,
-    Evaluators,
     Iter,
     Metrics,
     ParallelEvaluations,
     ParallelRollouts,
     PlanError,
-    PPOLoss,
     ReportMetrics,
     Stop,
     TrainOneStep,
@@ -41,6 +30,14 @@ from tflow import (
     create_evaluation_workers,
     create_rollout_workers,
 )
+from tflow.actors import Evaluators
+from tflow.algos import PPO, PPODQN, Algorithm
+from tflow.data import Episodes
+from tflow.envs import EnvSpec
+from tflow.errors import Deadlock, EnvError
+from tflow.losses import PPOLoss
+from tflow.models import MLP
+from tflow.optimizers import SGD
 from tflow.rl.data.arrays import Array
 from tflow.rl.learning.learner import Learner
 from tflow.rl.policy.policy import Policy

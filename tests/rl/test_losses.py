@@ -11,7 +11,9 @@ import torch
 from gymnasium import spaces
 
 from tests.rl.test_policy import batch, replayed
-from tflow import A3CLoss, Batch, ComputeAdvantages, DQNLoss, PPOLoss, QSpec
+from tflow import Batch, ComputeAdvantages
+from tflow.losses import A3CLoss, DQNLoss, PPOLoss
+from tflow.models import QSpec
 from tflow.rl.learning.q_learning import projected, quantile_loss
 from tflow.rl.policy.network_spec import MLP
 from tflow.rl.policy.policy import ActorCritic, QPolicy
@@ -143,7 +145,7 @@ def test_the_quantile_loss_pair_by_pair() -> None:
 @pytest.mark.parametrize("kind", ["categorical", "quantile"])
 def test_distributions_are_learned(kind: Literal["categorical", "quantile"]) -> None:
     """A state with one sure reward: its value is found, whatever it is made of."""
-    from tflow import Adam
+    from tflow.optimizers import Adam
     from tflow.rl.learning.learner import Learner
 
     loss = DQNLoss(spec=QSpec(kind=kind, atoms=21, v_min=-2.0, v_max=2.0))

@@ -20,31 +20,16 @@ from tests.rl import reference
 from tests.rl.test_policy import batch, replayed
 from tests.rl.toy_envs import PlannedEnv
 from tflow import (
-    SGD,
-    A3CLoss,
-    ActorCriticSpec,
-    Adam,
     Batch,
-    ComputePriorities,
-    DQNLoss,
-    EnvSpec,
-    EpsilonGreedy,
-    IMPALALoss,
     Iter,
     LearnOnBatch,
-    Linear,
     ParallelReplay,
     ParallelRollouts,
     PlanError,
-    PPOLoss,
-    QSpec,
-    ReplayActors,
     Rollout,
-    SendPriorities,
     SendWeights,
     Shard,
     StoreToBuffer,
-    TflowError,
     TrainOneStep,
     TrainStats,
     Union,
@@ -55,6 +40,14 @@ from tflow import (
     create_replay_actors,
     create_rollout_workers,
 )
+from tflow.actors import ReplayActors
+from tflow.envs import EnvSpec
+from tflow.errors import TflowError
+from tflow.exploration import EpsilonGreedy
+from tflow.losses import A3CLoss, DQNLoss, IMPALALoss, PPOLoss
+from tflow.models import ActorCriticSpec, QSpec
+from tflow.operators import ComputePriorities, SendPriorities
+from tflow.optimizers import SGD, Adam
 from tflow.rl.data.arrays import Array
 from tflow.rl.data.batch import AnyBatch
 from tflow.rl.learning.learner import Learner
@@ -69,6 +62,7 @@ from tflow.rl.replay.replay import ReplayActor
 from tflow.rl.rollout.worker import RolloutWorker, SingleWorker
 from tflow.rl.rollout.worker_spec import WorkerSpec
 from tflow.rl.schedules import schedule_of
+from tflow.schedules import Linear
 from tflow.testing.batches import rollouts
 
 BOX = spaces.Box(-1.0, 1.0, (3,), np.float32)

@@ -19,24 +19,13 @@ from torch import Tensor, nn
 import tflow
 from tests.laws.world import RUNTIMES, over_repeatable_runtimes
 from tests.rl.toy_envs import PlannedEnv
-from tflow import (
-    A3CLoss,
-    ActorCriticSpec,
-    AdaptToTask,
-    Batch,
-    EnvError,
-    EnvSpec,
-    Episodes,
-    MAMLLoss,
-    Metrics,
-    OperatorError,
-    ParallelRollouts,
-    PlanError,
-    Rollout,
-    Shard,
-    TflowError,
-    create_rollout_workers,
-)
+from tflow import Batch, Metrics, ParallelRollouts, PlanError, Rollout, Shard, create_rollout_workers
+from tflow.data import Episodes
+from tflow.envs import EnvSpec
+from tflow.errors import EnvError, OperatorError, TflowError
+from tflow.losses import A3CLoss, MAMLLoss
+from tflow.models import ActorCriticSpec
+from tflow.operators import AdaptToTask
 from tflow.rl.data.arrays import Array
 from tflow.rl.learning.meta import fitted, rows_of
 from tflow.rl.policy.network_spec import MLP
@@ -439,7 +428,7 @@ def test_an_env_without_tasks_is_named() -> None:
     with pytest.raises(EnvError, match=r"has no tasks\. To adapt to tasks, an env needs sample_task\(rng\), and reset\(\)"):
         Watched(MAMLLoss(), PLANNED)
     with pytest.raises(Exception, match=r"CartPole-v1: has no tasks\. To adapt to tasks"):
-        next(tflow.MAML(env="CartPole-v1", num_envs=1).plan().run())
+        next(tflow.algos.MAML(env="CartPole-v1", num_envs=1).plan().run())
 
 
 @pytest.mark.parametrize(
@@ -476,7 +465,7 @@ def numbers(found: Metrics) -> dict[str, float]:
 
 
 def reports(count: int, runtime: str = "local", seed: int = 0, **more: Any) -> list[Metrics]:  # Any: fields of several types
-    with RUNTIMES[runtime]() as session, tflow.MAML(**{**TINY, **more}).plan().run(runtime=session, seed=seed) as run:
+    with RUNTIMES[runtime]() as session, tflow.algos.MAML(**{**TINY, **more}).plan().run(runtime=session, seed=seed) as run:
         return [next(run) for _ in range(count)]
 
 

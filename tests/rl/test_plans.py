@@ -16,39 +16,25 @@ import tflow
 from tests.laws.world import RUNTIMES, dice, over_repeatable_runtimes, over_runtimes
 from tests.rl.toy_envs import Life, PlannedEnv, TogetherEnv
 from tflow import (
-    A3CLoss,
-    Actor,
-    Adam,
-    AnyWorkers,
-    ApexEpsilons,
     ApplyGradients,
-    AverageGradients,
     Batch,
     ComputeAdvantages,
     ComputeGradients,
     ConcatBatches,
     ConcatRounds,
-    Deadlock,
-    DQNLoss,
-    EnvSpec,
-    EpsilonGreedy,
     Gradients,
     Iter,
     LearnOnBatch,
     LocalRuntime,
     Metrics,
-    MixInReplay,
-    OperatorError,
     ParallelEvaluations,
     ParallelReplay,
     ParallelRollouts,
     Plan,
     PlanError,
     Policy,
-    PPOLoss,
     ReportMetrics,
     Rollout,
-    RolloutWorker,
     Select,
     SendWeights,
     Shard,
@@ -61,13 +47,19 @@ from tflow import (
     UpdatePriorities,
     UpdateTargetNetwork,
     UpdateWeights,
-    aggregate,
     create_evaluation_workers,
     create_learner,
     create_replay_actors,
     create_rollout_workers,
     from_items,
 )
+from tflow.actors import Actor, AnyWorkers, RolloutWorker
+from tflow.envs import EnvSpec
+from tflow.errors import Deadlock, OperatorError
+from tflow.exploration import ApexEpsilons, EpsilonGreedy
+from tflow.losses import A3CLoss, DQNLoss, PPOLoss
+from tflow.operators import AverageGradients, MixInReplay, aggregate
+from tflow.optimizers import Adam
 from tflow.rl.data.arrays import Array
 from tflow.rl.learning.learner import Learner
 from tflow.rl.learning.losses import LossValue

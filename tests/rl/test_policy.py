@@ -18,7 +18,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from tflow import A3CLoss, ActorCriticSpec, Adam, Batch, CheckpointError, DQNLoss, PlanError, QSpec, RMSprop
+from tflow import Batch, PlanError
+from tflow.errors import CheckpointError
+from tflow.losses import A3CLoss, DQNLoss
+from tflow.models import ActorCriticSpec, QSpec
+from tflow.optimizers import Adam, RMSprop
 from tflow.rl.learning.learner import Learner
 from tflow.rl.learning.optimizers import SGD, Optimizer
 from tflow.rl.policy.flat import FlatWeights, tensor

@@ -286,7 +286,7 @@ name = "tflow.rl.envs.samples:{ID}"
 assert gymnasium.make(name, horizon=5).unwrapped.horizon == 5
 assert gymnasium.make_vec(name, num_envs=3, vectorization_mode="vector_entry_point").num_envs == 3
 assert not {{"torch", "pettingzoo", "ray"}} & set(sys.modules)
-from tflow import EnvSpec
+from tflow.envs import EnvSpec
 assert EnvSpec(name).make(4).num == 4
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)

@@ -17,7 +17,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.rl.toy_envs import ACTIONS, InTurnEnv, Life, PlannedEnv, PlannedVectorEnv, TogetherEnv, paid, wages
-from tflow import A3CLoss, DQNLoss, EnvError, EnvSpec, Episodes, EpsilonGreedy, ParameterNoise, PlanError, Shard
+from tflow import PlanError, Shard
+from tflow.data import Episodes
+from tflow.envs import EnvSpec
+from tflow.errors import EnvError
+from tflow.exploration import EpsilonGreedy, ParameterNoise
+from tflow.losses import A3CLoss, DQNLoss
 from tflow.rl.data.arrays import Array
 from tflow.rl.data.batch import Batch, Rollout
 from tflow.rl.learning.losses import Loss

@@ -14,7 +14,8 @@ from tflow.algos.names import ALGORITHMS
 
 ROOT = Path(__file__).parent.parent.parent
 PROGRAM = """
-from tflow import A2C, A3C, DQN, IMPALA, MAML, PPO, PPODQN, ApeX, Callback, Metrics, RunFolder, Stop, TrainingRun
+from tflow import Metrics, RunFolder, Stop
+from tflow.algos import A2C, A3C, ApeX, Callback, DQN, IMPALA, MAML, PPO, PPODQN, TrainingRun
 
 run = PPO(lr=1e-3).run(stop=Stop(env_steps=1_000), callbacks=[RunFolder("runs/mine")])
 for metrics in run:

@@ -16,7 +16,8 @@ from tflow.mypy_plugin.shown_types import shown
 SOURCE = """
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, TypeVar
-from tflow import Batch, Gradients, Iter, MultiBatch, ParIter, ParallelRollouts, Plan, ReportMetrics, Rollout, Union
+from tflow import Batch, Gradients, Iter, ParallelRollouts, ParIter, Plan, ReportMetrics, Rollout, Union
+from tflow.data import MultiBatch
 from tflow.rl.data.arrays import Array
 from tflow.rl.data.batch import AnyBatch, Sampled
 from tflow.rl.learning.losses import Replayed, ReplayedColumns

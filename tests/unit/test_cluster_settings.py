@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tflow import Place, PlanError
+from tflow import PlanError
+from tflow.actors import Place
 from tflow.runtime.cluster import Settings, path_of
 
 

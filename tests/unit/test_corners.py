@@ -17,15 +17,12 @@ from typing_extensions import TypeIs
 from tests.laws.world import RUNTIMES, Learn, Sample, Sampler, samplers, sampling
 from tflow import (
     Actors,
-    Frozen,
     Iter,
     Live,
     LiveOp,
     LocalRuntime,
-    OperatorError,
     ParUnion,
     PlanError,
-    RunClosed,
     Shard,
     Stateful,
     Stateless,
@@ -40,7 +37,9 @@ from tflow import (
     par_from_iterables,
     par_from_range,
 )
+from tflow.errors import OperatorError, RunClosed
 from tflow.runtime.border import is_frozen
+from tflow.types import Frozen
 
 
 class Same(Stateless[Any, Any]):  # Any: passes everything on

@@ -16,7 +16,6 @@ from tflow import (
     Iter,
     Live,
     LiveOp,
-    OnActor,
     Shard,
     Stateless,
     Union,
@@ -27,6 +26,7 @@ from tflow import (
     from_range,
 )
 from tflow.combinators import graph, hints
+from tflow.types import OnActor
 
 T = TypeVar("T")
 

@@ -17,15 +17,13 @@ from tflow import (
     Live,
     LocalRuntime,
     ParIter,
-    Provenance,
-    Source,
-    StatefulLiveOp,
     Union,
     from_actors,
     from_range,
     par_from_items,
     par_from_iterables,
 )
+from tflow.types import Provenance, Source, StatefulLiveOp
 
 HOLDS_BACK: dict[str, Callable[[ParIter[Sample]], ParIter[Sample, Async]]] = {
     "flat_map": lambda s: s.par_flat_map(lambda sample: [sample] * 4),

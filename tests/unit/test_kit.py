@@ -19,20 +19,7 @@ from hypothesis import strategies as st
 
 from examples import one_of_each
 from tests.laws.world import Learn, samplers, sampling
-from tflow import (
-    Actors,
-    Iter,
-    Live,
-    LiveOp,
-    PlanError,
-    Shard,
-    Stateful,
-    StatefulActorOp,
-    Stateless,
-    Union,
-    par_from_range,
-    testing,
-)
+from tflow import Actors, Iter, Live, LiveOp, PlanError, Shard, Stateful, Stateless, Union, par_from_range, testing
 from tflow.laws import CANDOUR, CONSERVATION, FAIRNESS, FRESHNESS, LAWS, LAZINESS, OPERATOR_LAWS, ORDER, LawBroken
 from tflow.runtime.sim import NO_FAULTS
 from tflow.testing import (
@@ -49,6 +36,7 @@ from tflow.testing import (
 )
 from tflow.testing.history import without_zeros
 from tflow.testing.values import Poison, Poisoned, fits, scramble, snapshot
+from tflow.types import StatefulActorOp
 
 ROOT = Path(__file__).parent.parent.parent
 RIGHT, CHECK = "examples.one_of_each:right_plan", "examples.one_of_each:one_of_each"

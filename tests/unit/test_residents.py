@@ -9,24 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.laws.world import RUNTIMES, Sample, Sampler, over_runtimes, samplers, sampling
-from tflow import (
-    Actors,
-    Deadlock,
-    Iter,
-    Live,
-    LiveOp,
-    LocalRuntime,
-    ParIter,
-    PlanError,
-    Resident,
-    Shard,
-    ShardFailed,
-    Union,
-    create_resident,
-    from_actors,
-    from_items,
-)
+from tflow import Actors, Iter, Live, LiveOp, LocalRuntime, ParIter, PlanError, Shard, Union, from_actors, from_items
+from tflow.actors import Resident, create_resident
 from tflow.combinators import nodes
+from tflow.errors import Deadlock, ShardFailed
 
 
 class Tally:
@@ -137,7 +123,7 @@ class Pay(LiveOp[int, int]):
 
 
 def gated(actors: Actors[Sampler], budget: Resident[Budget]) -> ParIter[Sample]:
-    return ParIter(nodes.FromActors(actors, Sampler.sample, gate=budget))
+    return ParIter(nodes.FromActors(actors, Sampler.sample, limiter=budget))
 
 
 @over_runtimes

@@ -16,12 +16,9 @@ import pytest
 from tflow import (
     Actors,
     LocalRuntime,
-    OperatorError,
     Plan,
     PlanError,
-    RunClosed,
     Shard,
-    ShardFailed,
     Stateful,
     Union,
     create_actors,
@@ -30,6 +27,7 @@ from tflow import (
     from_range,
     par_from_range,
 )
+from tflow.errors import OperatorError, RunClosed, ShardFailed
 from tflow.runtime.base import Mailbox
 
 

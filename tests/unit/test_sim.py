@@ -9,7 +9,6 @@ from tflow import (
     Actors,
     Live,
     LiveOp,
-    OperatorError,
     Shard,
     create_actor,
     create_actors,
@@ -18,6 +17,7 @@ from tflow import (
     par_from_items,
     par_from_range,
 )
+from tflow.errors import OperatorError
 from tflow.runtime.border import across
 from tflow.runtime.sim import NO_FAULTS, Faults, SimRuntime
 from tflow.testing import simulate

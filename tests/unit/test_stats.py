@@ -11,19 +11,8 @@ from hypothesis import strategies as st
 
 from tests.laws.test_gather import Total, ledger_actor
 from tests.laws.world import Sample, Sampler, samplers, sampling
-from tflow import (
-    Actor,
-    ActorOp,
-    Live,
-    LiveOp,
-    LocalRuntime,
-    Union,
-    create_actor,
-    from_items,
-    from_range,
-    par_from_items,
-    par_from_range,
-)
+from tflow import ActorOp, Live, LiveOp, LocalRuntime, Union, create_actor, from_items, from_range, par_from_items, par_from_range
+from tflow.actors import Actor
 from tflow.combinators import graph
 from tflow.runtime import chain
 from tflow.runtime.stats import OperatorStats

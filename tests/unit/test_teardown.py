@@ -13,11 +13,8 @@ from tests.laws.world import Sample, samplers, sampling
 from tflow import (
     ActorOp,
     LocalRuntime,
-    OperatorError,
     Run,
-    RunClosed,
     Shard,
-    ShardFailed,
     create_actor,
     create_actors,
     from_actors,
@@ -25,6 +22,7 @@ from tflow import (
     from_range,
     par_from_iterables,
 )
+from tflow.errors import OperatorError, RunClosed, ShardFailed
 
 
 class Env:

@@ -9,13 +9,11 @@ from typing import Any, cast
 import pytest
 
 from tflow import (
-    Actor,
     ActorOp,
     Actors,
     Live,
     LiveOp,
     LocalRuntime,
-    Op,
     ParUnion,
     PlanError,
     Shard,
@@ -32,6 +30,8 @@ from tflow import (
     par_from_iterables,
     par_from_range,
 )
+from tflow.actors import Actor
+from tflow.types import Op
 
 wrong = cast("Any", object())  # Any: what a user without a type checker might pass
 

@@ -64,6 +64,8 @@ class Node:
     """False if what leaves it is not one item per item that entered."""
     gathers: ClassVar[bool] = False
     """True if its items come from actors to the driver."""
+    fuses_as: ClassVar[StepKind | None] = None
+    """What ``step`` answers, if it depends on the class alone."""
     is_edge: ClassVar[bool] = True
     """False for a split, whose branches are the edges."""
     arranges: ClassVar[bool] = False
@@ -152,7 +154,7 @@ class Node:
     @property
     def step(self) -> StepKind | None:
         """How the result of its function is used, if it works item by item and can be fused with its neighbours."""
-        return None
+        return self.fuses_as
 
     # ------------------------------------------------------------------- what it needs
 
@@ -278,7 +280,7 @@ class FromActors(ParSource):
 
     pull: Function
     opens: bool = False
-    gate: Resident[Gate] | None = None
+    limiter: Resident[Gate] | None = None
     """Says when the actors may be asked."""
     holds: Hint = hints.UNKNOWN
     """The type of the items, if the stream opens its actors."""
@@ -291,8 +293,12 @@ class FromActors(ParSource):
         return self.holds if self.opens else hints.result_of(self.pull)
 
     @property
+    def gate(self) -> Resident[Gate] | None:
+        return self.limiter
+
+    @property
     def actors(self) -> tuple[Actors[object], ...]:
-        return (self.of,) if self.gate is None else (self.of, self.gate)
+        return (self.of,) if self.limiter is None else (self.of, self.limiter)
 
     @property
     def holds_actors(self) -> bool:
@@ -383,7 +389,7 @@ class Applying(Unary):
 @dataclass(frozen=True, eq=False)
 class Map(Applying):
     shape: ClassVar[str] = "map({fn})"
-    step: ClassVar[StepKind] = "map"
+    fuses_as: ClassVar[StepKind | None] = "map"
 
     def element(self, inputs: tuple[Hint, ...]) -> Hint:
         return hints.result_of(self.fn, inputs[0])
@@ -392,7 +398,7 @@ class Map(Applying):
 @dataclass(frozen=True, eq=False)
 class Filter(Applying):
     shape: ClassVar[str] = "filter({fn})"
-    step: ClassVar[StepKind] = "filter"
+    fuses_as: ClassVar[StepKind | None] = "filter"
     one_to_one: ClassVar[bool] = False
 
     def element(self, inputs: tuple[Hint, ...]) -> Hint:
@@ -402,7 +408,7 @@ class Filter(Applying):
 @dataclass(frozen=True, eq=False)
 class Tap(Applying):
     shape: ClassVar[str] = "tap({fn})"
-    step: ClassVar[StepKind] = "tap"
+    fuses_as: ClassVar[StepKind | None] = "tap"
 
 
 @dataclass(frozen=True, eq=False)
@@ -419,7 +425,7 @@ class FlatMap(Applying):
 class Scan(Applying):
     initial: object
     shape: ClassVar[str] = "scan({fn})"
-    step: ClassVar[StepKind] = "scan"
+    fuses_as: ClassVar[StepKind | None] = "scan"
 
     def element(self, inputs: tuple[Hint, ...]) -> Hint:
         return hints.result_of(self.fn)

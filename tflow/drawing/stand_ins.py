@@ -97,7 +97,8 @@ def argument(function: Callable[..., object], parameter: inspect.Parameter, show
 
 def stand_in(hint: Hint, name: str) -> object:
     """Something of that type, which drawings call ``name``."""
-    origin, args = typing.get_origin(hint) or hint, typing.get_args(hint)
+    origin: object = typing.get_origin(hint) or hint
+    args = typing.get_args(hint)
     if isinstance(hint, typing.TypeVar):
         origin, args = typing.Union, (*hint.__constraints__, hint.__bound__)
     if origin is typing.Annotated:
@@ -116,7 +117,7 @@ def stand_in(hint: Hint, name: str) -> object:
         return name
     if origin in PLAIN:
         return PLAIN[origin]
-    if inspect.isclass(origin):
+    if isinstance(origin, type):
         return instance(origin, hint, args, name)
     raise NoStandIn
 

@@ -23,9 +23,9 @@ from mypy.nodes import (
 )
 from mypy.types import Instance, Type, get_proper_type
 
-import tflow
 from tflow import domain
 from tflow.mypy_plugin import shapes, templates, tree
+from tflow.mypy_plugin.public import homes
 
 TypeOf = Callable[[Expression], Type | None]
 
@@ -57,7 +57,7 @@ def source(expr: Expression) -> str:
 def public(fullname: str) -> object:
     """What a public name of tflow stands for; None if it has none, or if it is no description."""
     module, _, name = fullname.rpartition(".")
-    if tflow.home_of(name) != module or any(name in each.heavy for each in domain.domains()):
+    if homes().get(name) != module or any(name in each.heavy for each in domain.domains()):
         return None
     return getattr(import_module(module), name, None)
 
@@ -94,7 +94,7 @@ class Labels:
         name = callee.name if isinstance(callee, (NameExpr, MemberExpr)) else source(callee)
         if isinstance(callee, RefExpr) and callee.fullname.startswith("tflow."):
             shape: str = getattr(public(callee.fullname), "shape", "") or f"{name}()"
-            return self.filled(shape, dict(self.arguments(call, shapes.parameters(self.type_of(callee)), None)))
+            return self.filled(shape, self.arguments(call, shapes.parameters(self.type_of(callee)), None))
         stream = shapes.stream(self.type_of(callee.expr)) if isinstance(callee, MemberExpr) else None
         kinds = (shapes.ITER, shapes.PAR_ITER) if stream is None else (stream.type.fullname,)
         for kind in kinds if isinstance(callee, MemberExpr) else ():  # where types are not known, the name says which it is
@@ -111,12 +111,10 @@ class Labels:
             if known is not None:
                 yield known, given
 
-    def filled(
-        self, text: str, given: Iterable[tuple[str, Expression]] | dict[str, Expression], gaps: Mapping[str, str] | None = None
-    ) -> str:
+    def filled(self, text: str, given: Iterable[tuple[str, Expression]], gaps: Mapping[str, str] | None = None) -> str:
         """A label with its gaps filled."""
         shown: dict[str, list[str]] = {}
-        for name, expr in given.items() if isinstance(given, dict) else given:
+        for name, expr in given:
             if f"{{{name}}}" in text:
                 shown.setdefault(name, []).append(self.shown(expr, gaps[name] if gaps is not None else None))
         for name, parts in shown.items():

@@ -6,7 +6,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from functools import cache
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from tflow.mypy_plugin import shapes
 
@@ -60,7 +60,7 @@ def template(kind: str, method: str, given: tuple[str, ...]) -> Template | None:
         else:
             arguments.append(value)
     try:
-        made = called(*arguments, **named)
+        made: Any = called(*arguments, **named)  # Any: a stream, or the branches of a split
     except Exception:  # it is a mistake to call it like that, which others report
         return None
     node = made[0].node.inputs[0] if isinstance(made, tuple) else made.node  # a split, or a stream

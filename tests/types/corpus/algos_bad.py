@@ -5,31 +5,11 @@ from __future__ import annotations
 from typing import Literal
 
 from tflow import (
-    DQN,
-    MAML,
-    PPO,
-    ApeX,
-    DQNLoss,
-    Metrics,
-    ParallelReplay,
-    ParallelRollouts,
-    Plan,
-    PPOLoss,
-    ReportMetrics,
-    Rollout,
-    Select,
-    SendWeights,
-    Stop,
-    Union,
-    apex_plan,
-    create_replay_actors,
-    create_rollout_workers,
-    dqn_plan,
-    impala_plan,
-    maml_plan,
-    plan,
-    ppo_plan,
+    create_replay_actors, create_rollout_workers, Metrics, ParallelReplay, ParallelRollouts, Plan, plan,
+    ReportMetrics, Rollout, Select, SendWeights, Stop, Union,
 )
+from tflow.algos import ApeX, apex_plan, DQN, dqn_plan, impala_plan, MAML, maml_plan, PPO, ppo_plan
+from tflow.losses import DQNLoss, PPOLoss
 from tflow.rl.envs.samples import MultiCartPole
 
 Names = Literal["first", "second"]

@@ -8,47 +8,15 @@ from typing import Literal
 from typing_extensions import assert_type, override
 
 from tflow import (
-    A2C,
-    DQN,
-    IMPALA,
-    MAML,
-    PPO,
-    ApeX,
-    Async,
-    Batch,
-    ConcatBatches,
-    ConcatRounds,
-    DQNLoss,
-    Episodes,
-    Iter,
-    Loss,
-    Metrics,
-    ParallelEvaluations,
-    ParallelRollouts,
-    Plan,
-    Policy,
-    PPOLoss,
-    ReportMetrics,
-    Rollout,
-    Select,
-    Stop,
-    Sync,
-    TrainOneStep,
-    TrainStats,
-    Union,
-    UpdateWeights,
-    a2c_plan,
-    a3c_plan,
-    apex_plan,
-    create_evaluation_workers,
-    create_rollout_workers,
-    dqn_plan,
-    flow,
-    impala_plan,
-    plan,
-    ppo_plan,
-    train,
+    Async, Batch, ConcatBatches, ConcatRounds, create_evaluation_workers, create_rollout_workers, flow, Iter,
+    Metrics, ParallelEvaluations, ParallelRollouts, Plan, plan, Policy, ReportMetrics, Rollout, Select, Stop,
+    Sync, train, TrainOneStep, TrainStats, Union, UpdateWeights,
 )
+from tflow.algos import (
+    A2C, a2c_plan, a3c_plan, ApeX, apex_plan, DQN, dqn_plan, IMPALA, impala_plan, MAML, PPO, ppo_plan,
+)
+from tflow.data import Episodes
+from tflow.losses import DQNLoss, Loss, PPOLoss
 from tflow.rl.learning.losses import PPOReads
 from tflow.rl.envs.samples import MultiCartPole
 

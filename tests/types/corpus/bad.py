@@ -20,23 +20,11 @@ from world import (
 )
 
 from tflow import (
-    Live,
-    ParIter,
-    ParUnion,
-    Place,
-    Plan,
-    Ref,
-    RefOp,
-    Stateful,
-    Stateless,
-    Sync,
-    Union,
-    create_actors,
-    from_actors,
-    from_items,
-    from_range,
-    par_from_items,
+    create_actors, from_actors, from_items, from_range, Live, par_from_items, ParIter, ParUnion, Plan,
+    Stateful, Stateless, Sync, Union,
 )
+from tflow.actors import Place
+from tflow.types import Ref, RefOp
 
 
 def needs_sync(stream: Iter[Rollout, Sync]) -> Iter[TrainStats]:

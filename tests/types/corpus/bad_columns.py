@@ -9,39 +9,14 @@ import numpy as np
 from rl_good import LOSSES, policy_of
 
 from tflow import (
-    A3CLoss,
-    AddColumns,
-    AnyWorkers,
-    Async,
-    Batch,
-    ComputeAdvantages,
-    ConcatBatches,
-    ConcatRounds,
-    DQNLoss,
-    Iter,
-    Metrics,
-    ParallelReplay,
-    ParallelRollouts,
-    ParIter,
-    Plan,
-    PPOLoss,
-    Replayed,
-    ReportMetrics,
-    Rollout,
-    Select,
-    StandardizeFields,
-    Stateless,
-    StoreToBuffer,
-    Sync,
-    TrainOneStep,
-    TrainStats,
-    Union,
-    UpdatePriorities,
-    create_replay_actors,
-    create_rollout_workers,
-    flow,
-    plan,
+    AddColumns, Async, Batch, ComputeAdvantages, ConcatBatches, ConcatRounds, create_replay_actors,
+    create_rollout_workers, flow, Iter, Metrics, ParallelReplay, ParallelRollouts, ParIter, Plan, plan,
+    ReportMetrics, Rollout, Select, StandardizeFields, Stateless, StoreToBuffer, Sync, TrainOneStep,
+    TrainStats, Union, UpdatePriorities,
 )
+from tflow.actors import AnyWorkers
+from tflow.data import Replayed
+from tflow.losses import A3CLoss, DQNLoss, PPOLoss
 
 K = TypeVar("K", bound=str)
 C = TypeVar("C", bound=Async)

@@ -7,45 +7,16 @@ from rl_good import LOSSES, policy_of
 from world import First, Length, OffPolicyStep, T, learner
 
 from tflow import (
-    A3CLoss,
-    AnyWorkers,
-    ApplyGradients,
-    AverageGradients,
-    ComputeGradients,
-    ConcatRounds,
-    DQNLoss,
-    Episodes,
-    Gradients,
-    Iter,
-    Metrics,
-    MixInReplay,
-    ParallelEvaluations,
-    ParallelReplay,
-    ParallelRollouts,
-    ParIter,
-    Plan,
-    PPOLoss,
-    ReportMetrics,
-    Rollout,
-    Select,
-    SendWeights,
-    StoreToBuffer,
-    Sync,
-    Stateless,
-    TrainOneStep,
-    TrainStats,
-    Union,
+    ApplyGradients, ComputeGradients, ConcatRounds, create_evaluation_workers, create_replay_actors,
+    create_rollout_workers, flow, from_actors, from_items, from_range, Gradients, Iter, Metrics,
+    par_from_range, ParallelEvaluations, ParallelReplay, ParallelRollouts, ParIter, Plan, plan, ReportMetrics,
+    Rollout, Select, SendWeights, Stateless, StoreToBuffer, Sync, TrainOneStep, TrainStats, Union,
     UpdateTargetNetwork,
-    create_evaluation_workers,
-    create_replay_actors,
-    create_rollout_workers,
-    flow,
-    from_actors,
-    from_items,
-    from_range,
-    par_from_range,
-    plan,
 )
+from tflow.actors import AnyWorkers
+from tflow.data import Episodes
+from tflow.losses import A3CLoss, DQNLoss, PPOLoss
+from tflow.operators import AverageGradients, MixInReplay
 
 workers = create_rollout_workers(env="CartPole-v1", loss=A3CLoss())
 dqn_workers = create_rollout_workers(env="CartPole-v1", loss=DQNLoss())

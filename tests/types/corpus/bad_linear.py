@@ -13,30 +13,11 @@ from rl_good import LOSSES, dqn_plan, policy_of, ppo_plan
 from world import T
 
 from tflow import (
-    A3CLoss,
-    ApplyGradients,
-    ComputeGradients,
-    DQNLoss,
-    Iter,
-    Metrics,
-    ParallelReplay,
-    ParallelRollouts,
-    ParIter,
-    Plan,
-    ReportMetrics,
-    Rollout,
-    Select,
-    StoreToBuffer,
-    TrainOneStep,
-    TrainStats,
-    Union,
-    UpdatePriorities,
-    create_replay_actors,
-    create_rollout_workers,
-    flow,
-    from_range,
-    plan,
+    ApplyGradients, ComputeGradients, create_replay_actors, create_rollout_workers, flow, from_range, Iter,
+    Metrics, ParallelReplay, ParallelRollouts, ParIter, Plan, plan, ReportMetrics, Rollout, Select,
+    StoreToBuffer, TrainOneStep, TrainStats, Union, UpdatePriorities,
 )
+from tflow.losses import A3CLoss, DQNLoss
 
 workers = create_rollout_workers(env="CartPole-v1", loss=A3CLoss())
 off = create_rollout_workers(env="CartPole-v1", loss=DQNLoss())

@@ -9,45 +9,16 @@ from rl_good import LOSSES, policy_of, ppo_plan
 from world import Worker, learner
 
 from tflow import (
-    A3CLoss,
-    Adam,
-    ApplyGradients,
-    Async,
-    Batch,
-    ComputeAdvantages,
-    ComputeGradients,
-    ConcatBatches,
-    DQNLoss,
-    EpsilonGreedy,
-    Iter,
-    Linear,
-    Metrics,
-    MixInReplay,
-    ParallelReplay,
-    ParallelRollouts,
-    ParIter,
-    Plan,
-    PPOLoss,
-    ReportMetrics,
-    Rollout,
-    Select,
-    Sync,
-    TrainOneStep,
-    TrainStats,
-    Union,
-    UpdateTargetNetwork,
-    aggregate,
-    create_actors,
-    create_evaluation_workers,
-    create_replay_actors,
-    create_rollout_workers,
-    flow,
-    from_actors,
-    from_range,
-    par_from_items,
-    par_from_range,
-    plan,
+    ApplyGradients, Async, Batch, ComputeAdvantages, ComputeGradients, ConcatBatches, create_actors,
+    create_evaluation_workers, create_replay_actors, create_rollout_workers, flow, from_actors, from_range,
+    Iter, Metrics, par_from_items, par_from_range, ParallelReplay, ParallelRollouts, ParIter, Plan, plan,
+    ReportMetrics, Rollout, Select, Sync, TrainOneStep, TrainStats, Union, UpdateTargetNetwork,
 )
+from tflow.exploration import EpsilonGreedy
+from tflow.losses import A3CLoss, DQNLoss, PPOLoss
+from tflow.operators import aggregate, MixInReplay
+from tflow.optimizers import Adam
+from tflow.schedules import Linear
 
 T = TypeVar("T")
 K = TypeVar("K", bound=str)

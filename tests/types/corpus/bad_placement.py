@@ -7,41 +7,14 @@ from rl_good import LOSSES, policy_of
 from world import T, learner
 
 from tflow import (
-    A3CLoss,
-    AnyWorkers,
-    ApplyGradients,
-    Async,
-    ComputeAdvantages,
-    ComputeGradients,
-    ConcatRounds,
-    Gradients,
-    Iter,
-    LearnOnBatch,
-    Metrics,
-    MixInReplay,
-    ParallelRollouts,
-    ParIter,
-    Plan,
-    PPOLoss,
-    ReportMetrics,
-    Rollout,
-    Select,
-    SendWeights,
-    StoreToBuffer,
-    Sync,
-    TrainOneStep,
-    TrainStats,
-    Union,
-    UpdateWeights,
-    create_learner,
-    create_replay_actors,
-    create_rollout_workers,
-    flow,
-    from_actors,
-    from_range,
-    par_from_range,
-    plan,
+    ApplyGradients, Async, ComputeAdvantages, ComputeGradients, ConcatRounds, create_learner,
+    create_replay_actors, create_rollout_workers, flow, from_actors, from_range, Gradients, Iter,
+    LearnOnBatch, Metrics, par_from_range, ParallelRollouts, ParIter, Plan, plan, ReportMetrics, Rollout,
+    Select, SendWeights, StoreToBuffer, Sync, TrainOneStep, TrainStats, Union, UpdateWeights,
 )
+from tflow.actors import AnyWorkers
+from tflow.losses import A3CLoss, PPOLoss
+from tflow.operators import MixInReplay
 
 workers = create_rollout_workers(env="CartPole-v1", loss=A3CLoss())
 many = create_rollout_workers(env="x", losses=LOSSES, policy_of=policy_of)

@@ -11,32 +11,13 @@ from typing import Final, Literal, TypeVar
 from rl_good import LOSSES, dqn_plan, policy_of, ppo_plan
 
 from tflow import (
-    A3CLoss,
-    Async,
-    Batch,
-    DQNLoss,
-    Iter,
-    Metrics,
-    MultiBatch,
-    MultiReplayActors,
-    MultiWorkers,
-    ParallelReplay,
-    ParallelRollouts,
-    Plan,
-    PPOLoss,
-    ReportMetrics,
-    Rollout,
-    Select,
-    StoreToBuffer,
-    Sync,
-    TrainOneStep,
-    TrainStats,
-    Union,
-    create_replay_actors,
-    create_rollout_workers,
-    flow,
-    plan,
+    Async, Batch, create_replay_actors, create_rollout_workers, flow, Iter, Metrics, ParallelReplay,
+    ParallelRollouts, Plan, plan, ReportMetrics, Rollout, Select, StoreToBuffer, Sync, TrainOneStep,
+    TrainStats, Union,
 )
+from tflow.actors import MultiReplayActors, MultiWorkers
+from tflow.data import MultiBatch
+from tflow.losses import A3CLoss, DQNLoss, PPOLoss
 
 Both = Literal["PPO", "DQN"]
 K = TypeVar("K", bound=str)

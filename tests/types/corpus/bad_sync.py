@@ -9,37 +9,13 @@ from rl_good import LOSSES, policy_of
 from world import OnPolicyStep, Worker
 
 from tflow import (
-    A3CLoss,
-    AnyWorkers,
-    Async,
-    Batch,
-    ComputeAdvantages,
-    ConcatBatches,
-    ConcatRounds,
-    DQNLoss,
-    Iter,
-    Metrics,
-    MixInReplay,
-    MultiWorkers,
-    ParallelRollouts,
-    ParIter,
-    ParUnion,
-    Plan,
-    PPOLoss,
-    ReportMetrics,
-    Rollout,
-    Select,
-    StandardizeFields,
-    Sync,
-    TrainOneStep,
-    TrainStats,
-    Union,
-    aggregate,
-    create_rollout_workers,
-    flow,
-    from_actors,
-    plan,
+    Async, Batch, ComputeAdvantages, ConcatBatches, ConcatRounds, create_rollout_workers, flow, from_actors,
+    Iter, Metrics, ParallelRollouts, ParIter, ParUnion, Plan, plan, ReportMetrics, Rollout, Select,
+    StandardizeFields, Sync, TrainOneStep, TrainStats, Union,
 )
+from tflow.actors import AnyWorkers, MultiWorkers
+from tflow.losses import A3CLoss, DQNLoss, PPOLoss
+from tflow.operators import aggregate, MixInReplay
 
 T = TypeVar("T")
 K = TypeVar("K", bound=str)

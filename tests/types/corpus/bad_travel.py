@@ -16,36 +16,13 @@ from rl_good import LOSSES, policy_of
 from world import Worker, learner
 
 from tflow import (
-    A3CLoss,
-    Actors,
-    ApplyGradients,
-    ComputeGradients,
-    Handles,
-    Iter,
-    Live,
-    LiveOp,
-    Metrics,
-    ParallelRollouts,
-    ParIter,
-    Plan,
-    ReportMetrics,
-    Rollout,
-    Run,
-    Select,
-    Shard,
-    Stateless,
-    TrainOneStep,
-    Union,
-    create_actor,
-    create_actors,
-    create_rollout_workers,
-    flow,
-    from_actors,
-    from_range,
-    par_from_iterables,
-    par_from_range,
-    plan,
+    Actors, ApplyGradients, ComputeGradients, create_actor, create_actors, create_rollout_workers, flow,
+    from_actors, from_range, Iter, Live, LiveOp, Metrics, par_from_iterables, par_from_range,
+    ParallelRollouts, ParIter, Plan, plan, ReportMetrics, Rollout, Run, Select, Shard, Stateless,
+    TrainOneStep, Union,
 )
+from tflow.live import Handles
+from tflow.losses import A3CLoss
 
 T = TypeVar("T")
 LOCK = threading.Lock()

@@ -12,24 +12,10 @@ from world import OffPolicyStep, Report, Worker
 from world import workers as tiny
 
 from tflow import (
-    A3CLoss,
-    ApplyGradients,
-    ComputeGradients,
-    Iter,
-    Metrics,
-    ParallelRollouts,
-    Plan,
-    ReportMetrics,
-    Rollout,
-    Select,
-    TrainOneStep,
-    Union,
-    create_rollout_workers,
-    flow,
-    from_actors,
-    from_range,
-    plan,
+    ApplyGradients, ComputeGradients, create_rollout_workers, flow, from_actors, from_range, Iter, Metrics,
+    ParallelRollouts, Plan, plan, ReportMetrics, Rollout, Select, TrainOneStep, Union,
 )
+from tflow.losses import A3CLoss
 
 workers = create_rollout_workers(env="CartPole-v1", loss=A3CLoss())
 many = create_rollout_workers(env="x", losses=LOSSES, policy_of=policy_of)

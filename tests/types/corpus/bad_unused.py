@@ -13,33 +13,12 @@ from rl_good import LOSSES, dqn_plan, policy_of, ppo_plan
 from world import T
 
 from tflow import (
-    A3CLoss,
-    ApplyGradients,
-    ComputeGradients,
-    DQNLoss,
-    Iter,
-    Metrics,
-    ParallelEvaluations,
-    ParallelReplay,
-    ParallelRollouts,
-    ParIter,
-    Plan,
-    ReportMetrics,
-    Rollout,
-    Select,
-    StoreToBuffer,
-    TrainOneStep,
-    TrainStats,
-    Union,
-    UpdateTargetNetwork,
+    ApplyGradients, ComputeGradients, create_evaluation_workers, create_replay_actors, create_rollout_workers,
+    flow, from_range, Iter, Metrics, ParallelEvaluations, ParallelReplay, ParallelRollouts, ParIter, Plan,
+    plan, ReportMetrics, Rollout, Select, StoreToBuffer, TrainOneStep, TrainStats, Union, UpdateTargetNetwork,
     UpdateWeights,
-    create_evaluation_workers,
-    create_replay_actors,
-    create_rollout_workers,
-    flow,
-    from_range,
-    plan,
 )
+from tflow.losses import A3CLoss, DQNLoss
 
 workers = create_rollout_workers(env="CartPole-v1", loss=A3CLoss())
 off = create_rollout_workers(env="CartPole-v1", loss=DQNLoss())

@@ -31,32 +31,12 @@ from world import (
 )
 
 from tflow import (
-    Actor,
-    Actors,
-    Async,
-    Iter,
-    Live,
-    LocalRuntime,
-    ParIter,
-    ParUnion,
-    Place,
-    Plan,
-    RayRuntime,
-    Ref,
-    RefOp,
-    Run,
-    Sync,
-    TimeBudget,
-    Union,
-    create_actors,
-    from_actors,
-    from_items,
-    from_iterable,
-    from_range,
-    par_from_items,
-    par_from_iterables,
-    par_from_range,
+    Actors, Async, create_actors, from_actors, from_items, from_iterable, from_range, Iter, Live,
+    LocalRuntime, par_from_items, par_from_iterables, par_from_range, ParIter, ParUnion, Plan, RayRuntime,
+    Run, Sync, TimeBudget, Union,
 )
+from tflow.actors import Actor, Place
+from tflow.types import Ref, RefOp
 
 
 def rollouts() -> ParIter[Rollout]:

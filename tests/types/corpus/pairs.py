@@ -15,34 +15,12 @@ from world import Learner, Length, OffPolicyStep, OnPolicyStep, Worker, learner
 from world import workers as actors
 
 from tflow import (
-    A3CLoss,
-    ApplyGradients,
-    ComputeAdvantages,
-    ComputeGradients,
-    ConcatRounds,
-    DQNLoss,
-    Iter,
-    LearnOnBatch,
-    ParallelRollouts,
-    PPOLoss,
-    ReportMetrics,
-    Select,
-    StandardizeFields,
-    Stateless,
-    StoreToBuffer,
-    TrainOneStep,
-    Union,
-    UpdatePriorities,
-    UpdateTargetNetwork,
-    create_actor,
-    create_learner,
-    create_replay_actors,
-    create_rollout_workers,
-    from_actors,
-    from_items,
-    from_range,
-    par_from_items,
+    ApplyGradients, ComputeAdvantages, ComputeGradients, ConcatRounds, create_actor, create_learner,
+    create_replay_actors, create_rollout_workers, from_actors, from_items, from_range, Iter, LearnOnBatch,
+    par_from_items, ParallelRollouts, ReportMetrics, Select, StandardizeFields, Stateless, StoreToBuffer,
+    TrainOneStep, Union, UpdatePriorities, UpdateTargetNetwork,
 )
+from tflow.losses import A3CLoss, DQNLoss, PPOLoss
 
 a3c = create_rollout_workers(env="CartPole-v1", loss=A3CLoss())
 ppo = create_rollout_workers(env="CartPole-v1", loss=PPOLoss(), name="learners")

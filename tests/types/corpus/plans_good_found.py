@@ -14,22 +14,10 @@ from typing_extensions import assert_type
 from world import Length, Metrics, Report, Rollout, TrainStats, workers
 
 from tflow import (
-    DQNLoss,
-    Iter,
-    Loss,
-    ParIter,
-    Plan,
-    PlanError,
-    PPOLoss,
-    Select,
-    Stateless,
-    Union,
-    create_replay_actors,
-    create_rollout_workers,
-    flow,
-    from_range,
-    plan,
+    create_replay_actors, create_rollout_workers, flow, from_range, Iter, ParIter, Plan, plan, PlanError,
+    Select, Stateless, Union,
 )
+from tflow.losses import DQNLoss, Loss, PPOLoss
 from tflow.rl.rollout.worker_spec import ParallelRollouts
 
 

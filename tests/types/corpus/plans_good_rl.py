@@ -11,59 +11,19 @@ from rl_good import LOSSES, policy_of
 from typing_extensions import assert_type
 
 from tflow import (
-    A3CLoss,
-    Adam,
-    AddColumns,
-    AnyWorkers,
-    ApexEpsilons,
-    ApplyGradients,
-    Async,
-    AverageGradients,
-    Batch,
-    ComputeAdvantages,
-    ComputeGradients,
-    ConcatBatches,
-    ConcatRounds,
-    DQNLoss,
-    Episodes,
-    EpsilonGreedy,
-    Gradients,
-    Iter,
-    LearnOnBatch,
-    Linear,
-    Metrics,
-    MixInReplay,
-    MultiBatch,
-    MultiWorkers,
-    ParallelEvaluations,
-    ParallelReplay,
-    ParallelRollouts,
-    ParIter,
-    Plan,
-    PPOLoss,
-    Replayed,
-    ReportMetrics,
-    Rollout,
-    Select,
-    SendWeights,
-    StandardizeFields,
-    StoreToBuffer,
-    Sync,
-    TrainOneStep,
-    TrainStats,
-    Union,
-    UpdatePriorities,
-    UpdateTargetNetwork,
-    UpdateWeights,
-    Workers,
-    aggregate,
-    create_evaluation_workers,
-    create_learner,
-    create_replay_actors,
-    create_rollout_workers,
-    flow,
-    plan,
+    AddColumns, ApplyGradients, Async, Batch, ComputeAdvantages, ComputeGradients, ConcatBatches,
+    ConcatRounds, create_evaluation_workers, create_learner, create_replay_actors, create_rollout_workers,
+    flow, Gradients, Iter, LearnOnBatch, Metrics, ParallelEvaluations, ParallelReplay, ParallelRollouts,
+    ParIter, Plan, plan, ReportMetrics, Rollout, Select, SendWeights, StandardizeFields, StoreToBuffer, Sync,
+    TrainOneStep, TrainStats, Union, UpdatePriorities, UpdateTargetNetwork, UpdateWeights, Workers,
 )
+from tflow.actors import AnyWorkers, MultiWorkers
+from tflow.data import Episodes, MultiBatch, Replayed
+from tflow.exploration import ApexEpsilons, EpsilonGreedy
+from tflow.losses import A3CLoss, DQNLoss, PPOLoss
+from tflow.operators import aggregate, AverageGradients, MixInReplay
+from tflow.optimizers import Adam
+from tflow.schedules import Linear
 
 GAMMA: Final = 0.97
 ROWS: Final = 512

@@ -25,26 +25,10 @@ from world import (
 )
 
 from tflow import (
-    Async,
-    Iter,
-    ParIter,
-    ParUnion,
-    Place,
-    Plan,
-    Shard,
-    Sync,
-    TimeBudget,
-    Union,
-    create_actors,
-    flow,
-    from_actors,
-    from_items,
-    from_range,
-    par_from_items,
-    par_from_iterables,
-    par_from_range,
-    plan,
+    Async, create_actors, flow, from_actors, from_items, from_range, Iter, par_from_items, par_from_iterables,
+    par_from_range, ParIter, ParUnion, Plan, plan, Shard, Sync, TimeBudget, Union,
 )
+from tflow.actors import Place
 
 SIZE: Final = 4
 LAG: Final[int] = 2

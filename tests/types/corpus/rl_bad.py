@@ -7,33 +7,13 @@ from typing import Literal
 from rl_good import LOSSES, policy_of, ppo_plan
 
 from tflow import (
-    A3CLoss,
-    ApplyGradients,
-    Batch,
-    ComputeAdvantages,
-    ComputeGradients,
-    DQNLoss,
-    EpsilonGreedy,
-    Iter,
-    LearnOnBatch,
-    Metrics,
-    ParallelReplay,
-    ParallelRollouts,
-    Plan,
-    PPOLoss,
-    ReportMetrics,
-    Rollout,
-    Select,
-    StandardizeFields,
-    StoreToBuffer,
-    TrainOneStep,
-    TrainStats,
+    ApplyGradients, Batch, ComputeAdvantages, ComputeGradients, create_learner, create_replay_actors,
+    create_rollout_workers, from_items, Iter, LearnOnBatch, Metrics, ParallelReplay, ParallelRollouts, Plan,
+    ReportMetrics, Rollout, Select, StandardizeFields, StoreToBuffer, TrainOneStep, TrainStats,
     UpdatePriorities,
-    create_learner,
-    create_replay_actors,
-    create_rollout_workers,
-    from_items,
 )
+from tflow.exploration import EpsilonGreedy
+from tflow.losses import A3CLoss, DQNLoss, PPOLoss
 
 one = create_rollout_workers(env="x", loss=PPOLoss())
 many = create_rollout_workers(env="x", losses=LOSSES, policy_of=policy_of)

@@ -7,50 +7,18 @@ from typing import Literal
 from typing_extensions import assert_type
 
 from tflow import (
-    A3CLoss,
-    AnyWorkers,
-    ApplyGradients,
-    Async,
-    AverageGradients,
-    Batch,
-    ComputeAdvantages,
-    ComputeGradients,
-    ConcatBatches,
-    ConcatRounds,
-    DQNLoss,
-    Episodes,
-    EpsilonGreedy,
-    Gradients,
-    Iter,
-    LearnOnBatch,
-    Linear,
-    Metrics,
-    MixInReplay,
-    ParallelEvaluations,
-    ParallelReplay,
-    ParallelRollouts,
-    Plan,
-    PPOLoss,
-    Replayed,
-    ReportMetrics,
-    Rollout,
-    Select,
-    SendWeights,
-    StandardizeFields,
-    StoreToBuffer,
-    Sync,
-    TrainOneStep,
-    TrainStats,
-    Union,
-    UpdatePriorities,
-    UpdateTargetNetwork,
-    UpdateWeights,
-    aggregate,
-    create_evaluation_workers,
-    create_learner,
-    create_replay_actors,
-    create_rollout_workers,
+    ApplyGradients, Async, Batch, ComputeAdvantages, ComputeGradients, ConcatBatches, ConcatRounds,
+    create_evaluation_workers, create_learner, create_replay_actors, create_rollout_workers, Gradients, Iter,
+    LearnOnBatch, Metrics, ParallelEvaluations, ParallelReplay, ParallelRollouts, Plan, ReportMetrics,
+    Rollout, Select, SendWeights, StandardizeFields, StoreToBuffer, Sync, TrainOneStep, TrainStats, Union,
+    UpdatePriorities, UpdateTargetNetwork, UpdateWeights,
 )
+from tflow.actors import AnyWorkers
+from tflow.data import Episodes, Replayed
+from tflow.exploration import EpsilonGreedy
+from tflow.losses import A3CLoss, DQNLoss, PPOLoss
+from tflow.operators import aggregate, AverageGradients, MixInReplay
+from tflow.schedules import Linear
 
 
 def a3c() -> Plan[Metrics]:

@@ -10,33 +10,14 @@ from typing import Literal
 from typing_extensions import assert_type
 
 from tflow import (
-    MLP,
-    A3CLoss,
-    ApexEpsilons,
-    ApplyGradients,
-    ComputeGradients,
-    DQNLoss,
-    Gradients,
-    Iter,
-    Metrics,
-    ParallelReplay,
-    ParallelRollouts,
-    Plan,
-    PPOLoss,
-    ReportMetrics,
-    Select,
-    StoreToBuffer,
-    TrainOneStep,
-    TrainStats,
-    Union,
-    UpdatePriorities,
-    UpdateWeights,
-    create_replay_actors,
-    create_rollout_workers,
-    dqn_plan,
-    plan,
-    ppo_plan,
+    ApplyGradients, ComputeGradients, create_replay_actors, create_rollout_workers, Gradients, Iter, Metrics,
+    ParallelReplay, ParallelRollouts, Plan, plan, ReportMetrics, Select, StoreToBuffer, TrainOneStep,
+    TrainStats, Union, UpdatePriorities, UpdateWeights,
 )
+from tflow.algos import dqn_plan, ppo_plan
+from tflow.exploration import ApexEpsilons
+from tflow.losses import A3CLoss, DQNLoss, PPOLoss
+from tflow.models import MLP
 from tflow.rl.envs.samples import MultiCartPole
 
 SMALL = MLP((16,))

@@ -7,21 +7,9 @@ from dataclasses import dataclass
 from typing_extensions import TypeVar
 
 from tflow import (
-    ActorOp,
-    Actors,
-    Async,
-    Live,
-    LiveOp,
-    OnActor,
-    Plan,
-    Shard,
-    Stateful,
-    StatefulActorOp,
-    Stateless,
-    Sync,
-    create_actor,
-    create_actors,
+    ActorOp, Actors, Async, create_actor, create_actors, Live, LiveOp, Plan, Shard, Stateful, Stateless, Sync,
 )
+from tflow.types import OnActor, StatefulActorOp
 from tflow import Iter as Iter
 
 

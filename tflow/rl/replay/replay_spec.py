@@ -207,7 +207,7 @@ class ParallelReplay(ParIter[T]):
     def __init__(self, replay: AnyReplay) -> None:
         check.instance("ParallelReplay", "replay", replay, AnyReplay, "what create_replay_actors returns")
         pull = MultiReplayActor.experience if isinstance(replay, MultiReplayActors) else ReplayActor.sample
-        super().__init__(nodes.FromActors(replay, pull, gate=replay.limiter, shown_as=self.shown(replay=replay.name)))
+        super().__init__(nodes.FromActors(replay, pull, limiter=replay.limiter, shown_as=self.shown(replay=replay.name)))
 
 
 class UpdatePriorities(LiveOp[Replayed, Replayed, Async]):

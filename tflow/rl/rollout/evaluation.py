@@ -107,4 +107,4 @@ class ParallelEvaluations(ParIter[Episodes]):
     def __init__(self, workers: Evaluators) -> None:
         check.instance("ParallelEvaluations", "workers", workers, Evaluators, "what create_evaluation_workers returns")
         pull = cast("Callable[[object], object]", RolloutWorker.evaluate)
-        super().__init__(nodes.FromActors(workers, pull, gate=workers.due, shown_as=self.shown(workers=workers.name)))
+        super().__init__(nodes.FromActors(workers, pull, limiter=workers.due, shown_as=self.shown(workers=workers.name)))

@@ -1,0 +1,3 @@
+"""Environments, described."""
+
+from tflow.rl.envs.env_spec import EnvSpec as EnvSpec

@@ -1,0 +1,5 @@
+"""Optimisers, described."""
+
+from tflow.rl.learning.optimizers import SGD as SGD
+from tflow.rl.learning.optimizers import Adam as Adam
+from tflow.rl.learning.optimizers import RMSprop as RMSprop
