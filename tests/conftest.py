@@ -1,16 +1,24 @@
-"""Hypothesis profiles: `ci` is the same on every machine; `search` looks for longer, at random (`make search`); `mutants` is
-`ci` with few examples, for judging many mutants (`make mutants`)."""
+"""What all tests share.
+
+Hypothesis profiles: `ci` is the same on every machine; `full` is `ci` with more examples (`make test-full`); `search` looks for
+longer, at random (`make search`); `mutants` is `ci` with few examples, for judging many mutants (`make mutants`).
+"""
 
 from __future__ import annotations
 
 import os
 import signal
 
+import pytest
 from hypothesis import HealthCheck, Phase, settings
+
+# Processes with a team of threads each, which spin while they wait for each other, take several times as long on two cores.
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # before anything imports torch; what tests start inherits it
 
 settings.register_profile(
     "ci", derandomize=True, deadline=None, database=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow]
 )
+settings.register_profile("full", settings.get_profile("ci"), max_examples=300)
 settings.register_profile(
     "search", deadline=None, max_examples=int(os.environ.get("EXAMPLES", "5000")), suppress_health_check=[HealthCheck.too_slow]
 )
@@ -41,3 +49,14 @@ if hasattr(signal, "SIGHUP"):
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 pytest_plugins = ["pytester"]
+SHARED = ("warm", "cold", "drawings", "editor")
+"""Fixtures that take seconds to make: tests that use one of them go to one process (``--dist loadgroup``)."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        for name in SHARED:
+            if name in getattr(item, "fixturenames", ()):
+                item.add_marker(pytest.mark.xdist_group(name))
+                break
