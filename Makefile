@@ -36,21 +36,18 @@ types: setup
 	$(BIN)/mypy
 	$(BIN)/basedpyright
 
-# Tests that share something that is slow to make run in one process.
-TWO := -n 2 --dist loadgroup
-
 quick: lint types  ## As test, without what runs on Ray
-	$(BIN)/pytest -q $(TWO) -m 'not ray and not full'
+	$(BIN)/pytest -q -n 2 -m 'not ray and not full'
 
 # Files stay together: what they share, such as a cluster of several nodes, is started once.
 tests: setup
-	$(BIN)/pytest -q $(TWO) -m 'not ray and not full'
+	$(BIN)/pytest -q -n 2 -m 'not ray and not full'
 	HYPOTHESIS_PROFILE=ray $(BIN)/pytest -q -n 2 --dist loadfile -m 'ray and not full'
 
 test-full: lint types  ## Everything: as test, and all laws on Ray, more examples, slow runs (before a release; 25 minutes)
 	@echo 'On top of make test: five times as many examples per property, and these tests:'
 	@$(BIN)/pytest --collect-only -qq -m full
-	HYPOTHESIS_PROFILE=full $(BIN)/pytest -q $(TWO) -m 'not ray'
+	HYPOTHESIS_PROFILE=full $(BIN)/pytest -q -n 2 -m 'not ray'
 	HYPOTHESIS_PROFILE=ray $(BIN)/pytest -q -m ray
 
 search: setup  ## A longer random search for counterexamples (not in CI; EXAMPLES=5000 per law takes 20 minutes)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import signal
 
-import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 # Processes with a team of threads each, which spin while they wait for each other, take several times as long on two cores.
@@ -49,14 +48,3 @@ if hasattr(signal, "SIGHUP"):
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 pytest_plugins = ["pytester"]
-SHARED = ("warm", "cold", "drawings", "editor")
-"""Fixtures that take seconds to make: tests that use one of them go to one process (``--dist loadgroup``)."""
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        for name in SHARED:
-            if name in getattr(item, "fixturenames", ()):
-                item.add_marker(pytest.mark.xdist_group(name))
-                break
