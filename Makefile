@@ -7,6 +7,8 @@ endif
 BIN := .venv/bin
 STAMP := .venv/ready
 .DEFAULT_GOAL := help
+# Tests start hundreds of processes: without compiled files, each compiles tflow anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup demo test test-full quick lint types tests test-mypy-range pin search mutants learn curves peers bench bench-rl bench-ray bench-check bench-ppo bench-pong bench-where clean
 
