@@ -7,8 +7,10 @@ endif
 BIN := .venv/bin
 STAMP := .venv/ready
 .DEFAULT_GOAL := help
+# Tests start hundreds of processes: without compiled files, each compiles tflow anew.
+unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test quick lint types tests test-mypy-range pin search mutants learn curves peers bench bench-rl bench-ray bench-check bench-ppo bench-pong bench-where clean
+.PHONY: help setup demo test test-full quick lint types tests test-mypy-range pin search mutants learn curves peers bench bench-rl bench-ray bench-check bench-ppo bench-pong bench-where clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -37,14 +39,21 @@ types: setup
 	$(BIN)/basedpyright
 
 quick: lint types  ## As test, without what runs on Ray
-	$(BIN)/pytest -q -n 2 -m 'not ray'
+	$(BIN)/pytest -q -n 2 -m 'not ray and not full'
 
+# Files stay together: what they share, such as a cluster of several nodes, is started once.
 tests: setup
-	$(BIN)/pytest -q -n 2 -m 'not ray'
+	$(BIN)/pytest -q -n 2 -m 'not ray and not full'
+	HYPOTHESIS_PROFILE=ray $(BIN)/pytest -q -n 2 --dist loadfile -m 'ray and not full'
+
+test-full: lint types  ## Everything: as test, and all laws on Ray, more examples, slow runs (before a release; 25 minutes)
+	@echo 'On top of make test: five times as many examples per property, and these tests:'
+	@$(BIN)/pytest --collect-only -qq -m full
+	HYPOTHESIS_PROFILE=full $(BIN)/pytest -q -n 2 -m 'not ray'
 	HYPOTHESIS_PROFILE=ray $(BIN)/pytest -q -m ray
 
 search: setup  ## A longer random search for counterexamples (not in CI; EXAMPLES=5000 per law takes 20 minutes)
-	HYPOTHESIS_PROFILE=search $(BIN)/pytest -q -n 2 tests/laws
+	HYPOTHESIS_PROFILE=search $(BIN)/pytest -q -n 2 -m 'not ray' tests/laws
 
 test-mypy-range: setup  ## The mypy plugin with the lowest mypy that it supports, in an environment of its own (one minute)
 	test -x .venv-mypy/bin/python || $(PYTHON) -m venv .venv-mypy

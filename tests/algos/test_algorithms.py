@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import tflow
-from tests.laws.world import RUNTIMES, over_repeatable_runtimes, over_runtimes, ray_session
+from tests.laws.world import RUNTIMES, over_repeatable_runtimes, product, ray_session
 from tflow import (
     Metrics,
     ParallelEvaluations,
@@ -163,8 +163,7 @@ def unevaluated() -> Plan[Metrics]:
 # --------------------------------------------------------------------------- they run
 
 
-@over_runtimes
-@pytest.mark.parametrize("name", SMALL)
+@product(SMALL, on_ray=("PPO",))
 def test_they_run_and_learn_something_on_every_runtime(name: str, runtime: str) -> None:
     with RUNTIMES[runtime]() as session, SMALL[name].run(runtime=session) as run:
         before = {policy: run.run.ask(learner, Learner.get_weights)[0] for policy, learner in run.workers.learners.items()}
@@ -180,8 +179,7 @@ def test_they_run_and_learn_something_on_every_runtime(name: str, runtime: str) 
         assert (weights != before[policy]).any(), "nothing was learned"
 
 
-@over_repeatable_runtimes
-@pytest.mark.parametrize("name", SMALL)
+@product(SMALL, RUNTIMES.keys() - {"ray"})
 def test_same_seed_same_run(name: str, runtime: str) -> None:
     def numbers(seed: int) -> list[tuple[int, float, Mapping[str, float]]]:
         found = reported(SMALL[name], 12, runtime, seed)
@@ -367,7 +365,7 @@ def test_schedules_go_by_env_steps_wherever_the_learner_is(kind: type[IMPALA] | 
 
 
 @pytest.mark.ray
-@pytest.mark.parametrize("name", ["ApeX", "IMPALA"])
+@pytest.mark.parametrize("name", [pytest.param("ApeX", marks=pytest.mark.full), "IMPALA"])
 def test_the_learner_is_a_process_of_its_own(name: str) -> None:
     plan = SMALL[name].plan()
     learner = next(each for each in actors_in(plan.node) if isinstance(each, Actor) and each.name == "learner")

@@ -23,11 +23,11 @@ def trained(algorithm: Algorithm, env_steps: int, enough: float | None = None) -
 @pytest.mark.parametrize(
     ("algorithm", "env_steps"),
     [
-        pytest.param(A3C(), 40_000, id="A3C"),
+        pytest.param(A3C(), 40_000, id="A3C", marks=pytest.mark.full),
         pytest.param(A2C(), 40_000, id="A2C"),
         pytest.param(PPO(), 40_000, id="PPO"),
         pytest.param(DQN(), 12_000, id="DQN"),
-        pytest.param(ApeX(), 60_000, id="ApeX"),
+        pytest.param(ApeX(), 60_000, id="ApeX", marks=pytest.mark.full),
         pytest.param(IMPALA(), 50_000, id="IMPALA"),
     ],
 )
@@ -37,6 +37,7 @@ def test_the_pole_is_balanced_longer(algorithm: Algorithm, env_steps: int) -> No
     assert last.mean_return >= 3 * UNTRAINED
 
 
+@pytest.mark.full
 def test_two_algorithms_balance_a_pole_each() -> None:
     first, last = trained(PPODQN(ppo_batch=512), 20_000, enough=2 * UNTRAINED)
     for policy in ("PPO", "DQN"):
@@ -44,6 +45,7 @@ def test_two_algorithms_balance_a_pole_each() -> None:
         assert last.episodes.policies[policy].mean_return >= 2 * UNTRAINED
 
 
+@pytest.mark.full
 def test_one_step_of_adapting_goes_further_after_learning_to_adapt() -> None:
     """Navigation: goals are drawn anew for every task, so none was seen before. Returns are negative: nearer zero is better."""
     env = EnvSpec("tflow/Navigation-v0", kwargs={"horizon": 50})

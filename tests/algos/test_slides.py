@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.laws.world import RUNTIMES, over_runtimes
+from tests.laws.world import RUNTIMES, product
 from tests.types.checkers import CORPUS
 from tflow import Metrics, Plan
 
@@ -93,8 +93,7 @@ def test_they_are_what_was_drawn(name: str) -> None:
     assert [tuple(cell.strip() for cell in row[1:4]) for row in cells] == DRAWN[name]
 
 
-@over_runtimes
-@pytest.mark.parametrize("name", SLIDES)
+@product(SLIDES)  # the plan of the README, which is that of A3C, always runs on Ray
 def test_they_run(name: str, runtime: str) -> None:
     with RUNTIMES[runtime]() as session, PLANS[name]().run(runtime=session) as run:
         found = [next(run) for _ in range({"a3c": 12, "apex": 60, "multi_agent": 120}[name])]

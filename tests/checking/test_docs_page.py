@@ -1,4 +1,4 @@
-"""docs/checking.md: its example is what the command prints, and its settings fit what the command prints."""
+"""docs/checking.md, and what the README shows of checking: examples are what the command prints, and settings fit that."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import yaml  # type: ignore[import-untyped]  # without types of its own
 
 from tests.checking.support import SCRIPT, WRONG, run, write
 from tests.checking.test_watch import Watched
+from tflow import PlanError
 from tflow.checking.config import settings
 from tflow.checking.engine import CACHE
 from tflow.checking.pages import pages
@@ -23,8 +24,8 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "checking.md").read_text()
 
 
-def blocks(language: str) -> list[str]:
-    found = re.findall(r"^```(\w*)\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+def blocks(language: str, page: str = PAGE) -> list[str]:
+    found = re.findall(r"^```(\w*)\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
     return [body for kind, body in found if kind == language]
 
 
@@ -44,6 +45,22 @@ PLACES = [("plans.py", "7", "15", "tflow-linear"), ("a folder/b.py", "6", "26", 
 def test_the_example_is_what_the_command_prints(output: str) -> None:
     example = next(body for body in blocks("") if body.startswith("plans.py:"))
     assert output.startswith(example)
+
+
+def test_the_type_error_of_the_readme_is_what_users_see(project: Path) -> None:
+    readme = (ROOT / "README.md").read_text()
+    _, code, _ = blocks("python", readme)
+    wrong = code.replace(".par_for_each(ComputeGradients()).gather_async()", ".gather_async().for_each(ComputeGradients())")
+    imports, rest = wrong.split("\n\n")
+    body = "".join(f"    {line.partition('  #')[0]}\n" for line in rest.splitlines())
+    write(project, {"plan.py": f"{imports}\n\n\ndef a3c() -> None:\n{body}"})
+    done = run("plan.py", cwd=project)
+    (shown,) = [block for block in blocks("", readme) if "Ill-typed plan" in block]
+    first, second, *drawn = shown.splitlines()
+    assert done.stdout.splitlines()[:3] == [f"{first} {second}", *drawn]
+    with pytest.raises(PlanError) as caught:
+        exec(compile(wrong + "plan.validate()", "README.md", "exec", dont_inherit=True), {})
+    assert str(caught.value) in f"{first} {second}"
 
 
 def test_the_commands_of_the_page_exist(tmp_path: Path) -> None:

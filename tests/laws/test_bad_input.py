@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tests.laws.world import RUNTIMES, over_runtimes, samplers, sampling
+from tests.laws.world import RUNTIMES, over_runtimes, over_runtimes_and_ray, samplers, sampling
 from tflow import (
     Iter,
     LocalRuntime,
@@ -85,7 +85,7 @@ def test_an_exception_anywhere_ends_the_run_with_its_name_and_loses_nothing_befo
     assert run.ledger.calls.in_flight == 0
 
 
-@over_runtimes
+@over_runtimes_and_ray
 @given(chosen=pieces, length=st.integers(0, 40), stop=st.integers(0, 20))
 def test_stopping_anywhere_leaves_clean_books(runtime: str, chosen: list[int], length: int, stop: int) -> None:
     with RUNTIMES[runtime]() as session, build(chosen, length, Bomb(None)).run(runtime=session) as run:

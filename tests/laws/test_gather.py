@@ -15,6 +15,7 @@ from tests.laws.world import (
     Sample,
     items,
     over_runtimes,
+    over_runtimes_and_ray,
     per_shard,
     proves,
     results,
@@ -55,7 +56,7 @@ def test_gather_sync_is_a_zip_of_the_shards(runtime: str, shards: list[list[int]
 
 @proves(CONSERVATION, "ParIter.gather_async")
 @proves(ORDER, "ParIter.gather_async")
-@over_runtimes
+@over_runtimes_and_ray
 @given(limits=st.lists(st.integers(0, 8), min_size=1, max_size=4), in_flight=st.integers(1, 3), per_call=st.integers(1, 4))
 def test_gather_async_has_the_multiset_of_gather_sync_in_shard_order(
     runtime: str, limits: list[int], in_flight: int, per_call: int
@@ -66,7 +67,7 @@ def test_gather_async_has_the_multiset_of_gather_sync_in_shard_order(
 
 
 @proves(FRESHNESS, "ParIter.gather_sync")
-@over_runtimes
+@over_runtimes_and_ray
 @given(num=shard_counts, rounds=st.integers(1, 5))
 def test_every_call_of_a_round_sees_all_updates_made_before(runtime: str, num: int, rounds: int) -> None:
     actors = samplers(num)
@@ -75,7 +76,7 @@ def test_every_call_of_a_round_sees_all_updates_made_before(runtime: str, num: i
 
 
 @proves(FRESHNESS, "ParIter.gather_async")
-@over_runtimes
+@over_runtimes_and_ray
 @given(num=shard_counts, in_flight=st.integers(1, 3), per_call=st.integers(1, 3), sender_only=st.booleans())
 def test_freshness_per_shard(runtime: str, num: int, in_flight: int, per_call: int, sender_only: bool) -> None:
     """What was sent to a shard until its call was finished with reaches the call that replaces it."""

@@ -10,7 +10,17 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tests.laws.world import RUNTIMES, items, over_repeatable_runtimes, over_runtimes, proves, results, samplers, sampling
+from tests.laws.world import (
+    RUNTIMES,
+    items,
+    over_repeatable_runtimes,
+    over_runtimes,
+    over_runtimes_and_ray,
+    proves,
+    results,
+    samplers,
+    sampling,
+)
 from tflow import Iter, Sync, Union, from_items, from_iterable, from_range, par_from_items
 from tflow.combinators.nodes import Mode
 from tflow.errors import Deadlock
@@ -173,7 +183,7 @@ def test_turns_are_as_fair_as_turns_can_be(weights: list[float]) -> None:
     FAIRNESS.check(turns, weights, 1 - 1 / (2 * count - 2))
 
 
-@over_runtimes
+@over_runtimes_and_ray
 @given(shares=st.tuples(st.integers(1, 3), st.integers(1, 3)), turns=st.integers(1, 20))
 def test_round_robin_waits_for_an_async_union_that_waits(runtime: str, shares: tuple[int, int], turns: int) -> None:
     """Waiting is not blocked: whoever has the turn keeps it, whatever the schedule."""

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from tests.laws.world import RUNTIMES, Learn, over_runtimes, per_shard, results, samplers, sampling
+from tests.laws.world import RUNTIMES, Learn, over_runtimes, over_runtimes_and_ray, per_shard, results, samplers, sampling
 from tflow import (
     ActorOp,
     Actors,
@@ -129,7 +129,7 @@ def rollouts(num: int = 2) -> Iter[Rollout]:
     return from_actors(create_actors(Env, num=num), Env.sample).gather_sync()
 
 
-@over_runtimes
+@over_runtimes_and_ray
 @pytest.mark.parametrize("operator", [Store, StoreOpened])
 def test_items_reach_an_actor_whole_opened_or_not(runtime: str, operator: type[Store | StoreOpened]) -> None:
     replay = create_actor(Replay)
@@ -157,7 +157,7 @@ def test_batches_and_rounds_of_items_reach_an_actor(runtime: str) -> None:
     assert batches == rounds == [[0, 0], [1, 1], [2, 2], [3, 3]]
 
 
-@over_runtimes
+@over_runtimes_and_ray
 def test_both_branches_of_a_split_have_every_item(runtime: str) -> None:
     replay = create_actor(Replay)
     stored, trained = rollouts().split()
@@ -168,7 +168,7 @@ def test_both_branches_of_a_split_have_every_item(runtime: str) -> None:
     assert [entry[:2] for entry in contents] == [(shard, number) for number in range(4) for shard in (0, 1)]
 
 
-@over_runtimes
+@over_runtimes_and_ray
 def test_state_can_be_an_item_that_the_driver_never_opens(runtime: str) -> None:
     envs = create_actors(Env, num=2)
     flow = rollouts(1).for_each(Broadcast(envs)).drain()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.laws.world import RUNTIMES, Learn, Sample, Sampler, over_runtimes, samplers, sampling
+from tests.laws.world import RUNTIMES, Learn, Sample, Sampler, over_runtimes, over_runtimes_and_ray, samplers, sampling
 from tflow import LocalRuntime, ParUnion, PlanError, create_actor, create_actors, from_actors, from_items
 from tflow.errors import NoHealthyShards, RunClosed
 from tflow.runtime.base import Runtime
@@ -46,7 +46,7 @@ def check_sources(found: list[tuple[Sample, Source]]) -> None:
     assert all(numbers == sorted(numbers) for numbers in lives.values())
 
 
-@over_runtimes
+@over_runtimes_and_ray
 @given(start=st.integers(1, 3), changes=sizes_over_time, in_flight=st.integers(1, 2))
 def test_nothing_is_lost_when_a_pool_changes(runtime: str, start: int, changes: list[tuple[int, int]], in_flight: int) -> None:
     with RUNTIMES[runtime]() as session:
@@ -129,7 +129,7 @@ def test_rounds_have_as_many_items_as_there_are_actors(runtime: str) -> None:
     assert shards == [[0, 1], [0, 1, 2, 3], [0, 1, 2, 3], [0], [0]]
 
 
-@over_runtimes
+@over_runtimes_and_ray
 def test_newcomers_have_the_newest_weights(runtime: str) -> None:
     actors = samplers(1)
     with RUNTIMES[runtime]() as session, sampling(actors).gather_sync().for_each(Learn(actors)).run(runtime=session) as run:

@@ -18,6 +18,7 @@ from tests.laws.world import (
     items,
     over_repeatable_runtimes,
     over_runtimes,
+    over_runtimes_and_ray,
     per_shard,
     proves,
     results,
@@ -71,7 +72,7 @@ class Count(Stateful[Sample, int, int]):
 
 
 @proves(ISOLATION, "from_actors", "ParIter.par_for_each")
-@over_runtimes
+@over_runtimes_and_ray
 @given(num=shard_counts, turns=st.lists(st.booleans(), max_size=12))
 def test_two_plans_over_the_same_actors_never_meet(runtime: str, num: int, turns: list[bool]) -> None:
     """Each sees only its own operators and state; every sample goes to exactly one of them."""
@@ -104,7 +105,7 @@ def test_values_are_read_anew_by_every_run_of_a_session(runtime: str, values: li
         assert list(stream.run(runtime=session)) == values
 
 
-@over_runtimes
+@over_runtimes_and_ray
 def test_actors_live_as_long_as_their_session(runtime: str) -> None:
     actors = samplers(1)
     stream = sampling(actors).gather_sync().take(2)
@@ -172,7 +173,7 @@ class Raise(LiveOp[int, int]):
         return item
 
 
-@over_runtimes
+@over_runtimes_and_ray
 def test_methods_named_by_a_base_class_or_a_protocol_are_those_of_the_actor(runtime: str) -> None:
     actors = create_actors(Derived, num=1)
     assert results(from_actors(actors, Base.read).gather_sync().for_each(Raise(actors)).take(2), runtime) == [100, 93]
@@ -204,7 +205,7 @@ def test_an_operator_that_changes_itself_reaches_no_other_run_or_shard(runtime: 
 
 
 @proves(PROVENANCE, "from_actors", "Iter.batch")
-@over_runtimes
+@over_runtimes_and_ray
 @given(num=shard_counts, size=sizes, limit=st.integers(1, 5))
 def test_provenance_follows_items_through_every_operator(runtime: str, num: int, size: int, limit: int) -> None:
     actors = samplers(num, [limit] * num)
@@ -247,7 +248,7 @@ def test_uniting_takes_the_oldest_version_and_every_source() -> None:
     assert Provenance.unite(parts) == Provenance(frozenset([a, b]), {"x": 2, "y": 0}), "never updated is version 0"
 
 
-@over_runtimes
+@over_runtimes_and_ray
 def test_results_of_another_actor_keep_the_provenance_of_their_input(runtime: str) -> None:
     stream = sampling(samplers(2, [3, 3])).repartition(3).par_batch(2).gather_async()
     with RUNTIMES[runtime]() as session, stream.run(runtime=session) as run:
@@ -259,7 +260,7 @@ def test_results_of_another_actor_keep_the_provenance_of_their_input(runtime: st
 
 
 @proves(BALANCE, "ParIter.gather_async")
-@over_runtimes
+@over_runtimes_and_ray
 @given(
     limits=st.lists(st.integers(0, 6), min_size=1, max_size=3),
     in_flight=st.integers(1, 3),
@@ -355,7 +356,7 @@ def test_a_failing_shard_takes_nothing_of_the_others_with_it(runtime: str, num: 
 
 @proves(SURVIVAL, "ParIter.gather_sync")
 @proves(ORDER, "ParIter.gather_sync")
-@over_runtimes
+@over_runtimes_and_ray
 def test_in_a_round_the_healthy_shards_are_delivered_first(runtime: str) -> None:
     def check(sample: Sample) -> Sample:
         if sample.shard == 0 and sample.sequence == 1:
@@ -417,7 +418,7 @@ class Deal(StatefulLiveOp[int, int, int]):
         return state + 1, item
 
 
-@over_runtimes
+@over_runtimes_and_ray
 @given(values=st.lists(st.integers(0, 99), max_size=20), num=shard_counts, mailbox=st.integers(1, 3), copies=st.integers(1, 5))
 def test_events_arrive_once_in_order_within_the_mailbox(
     runtime: str, values: list[int], num: int, mailbox: int, copies: int
@@ -433,7 +434,7 @@ def test_events_arrive_once_in_order_within_the_mailbox(
     assert kept == [[value for value in each for _ in range(copies)] for each in dealt], "none is lost at the end"
 
 
-@over_runtimes
+@over_runtimes_and_ray
 def test_a_failing_event_stops_the_run_with_its_actor_named(runtime: str) -> None:
     stores = create_actors(Store, num=1, name="stores")
     with (
@@ -460,7 +461,7 @@ def test_a_live_operator_reaches_only_the_actors_it_names(runtime: str) -> None:
         results(from_range(1).for_each(Nosy(lambda: stores)), runtime)
 
 
-@over_runtimes
+@over_runtimes_and_ray
 @given(num=st.integers(2, 4))
 def test_state_is_merged_and_rides_with_the_next_call(runtime: str, num: int) -> None:
     """Fifty updates while a shard is not called reach it as one, the latest; they cost no call of their own."""
@@ -473,7 +474,7 @@ def test_state_is_merged_and_rides_with_the_next_call(runtime: str, num: int) ->
         assert run.ask(actors, lambda sampler: sampler.weights) == [50] * num
 
 
-@over_runtimes
+@over_runtimes_and_ray
 @given(num=shard_counts, in_flight=st.integers(1, 3), per_call=st.integers(1, 2), items_=st.integers(1, 12))
 def test_the_last_state_that_was_sent_arrives_even_if_the_run_ends(
     runtime: str, num: int, in_flight: int, per_call: int, items_: int

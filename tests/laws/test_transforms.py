@@ -10,7 +10,7 @@ from itertools import accumulate, chain, islice
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.laws.world import items, over_runtimes, proves, results, shard_counts, sizes
+from tests.laws.world import items, over_runtimes, over_runtimes_and_ray, proves, results, shard_counts, sizes
 from tflow import Async, Iter, ParIter, Stateful, from_items, from_range, par_from_items, par_from_iterables
 from tflow.laws import CONSERVATION, DETERMINISM, ISOLATION, LIKENESS
 
@@ -43,7 +43,7 @@ def test_map_identity_and_composition(runtime: str, values: list[int], f: Functi
 
 
 @proves(LIKENESS, "Iter.filter", "ParIter.par_filter")
-@over_runtimes
+@over_runtimes_and_ray
 @given(values=items, keep=predicates)
 def test_filter_is_the_builtin(runtime: str, values: list[int], keep: Callable[[int], bool]) -> None:
     assert results(from_items(values).filter(keep), runtime) == list(filter(keep, values))

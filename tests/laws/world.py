@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
@@ -33,7 +33,8 @@ def ray_session() -> Runtime:
     """A session on the one Ray that all tests of a process share: starting Ray costs seconds."""
     if not ray.is_initialized():
         cluster.secure()
-        ray.init(include_dashboard=False, num_cpus=8, log_to_driver=False, logging_level=logging.ERROR)
+        # Local: tests that run side by side have a Ray each, and none joins one that somebody has started on this machine.
+        ray.init(address="local", include_dashboard=False, num_cpus=4, log_to_driver=False, logging_level=logging.ERROR)
     return RayRuntime()
 
 
@@ -63,11 +64,36 @@ def proves(law: Law[...], *operators: str) -> Callable[[Test], Test]:
     return quote
 
 
-over_repeatable_runtimes = pytest.mark.parametrize("runtime", sorted(RUNTIMES.keys() - {"ray"}))
+def marks(runtime: str, *, rare: Collection[str]) -> list[pytest.MarkDecorator]:
+    """What a test on this runtime is marked with; on a rare one it runs in ``make test-full`` only."""
+    on_ray = [pytest.mark.ray] if runtime == "ray" else []
+    return [*on_ray, *([pytest.mark.full] if runtime in rare else [])]
+
+
+def over(runtimes: Iterable[str], *, rare: Collection[str]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("runtime", [pytest.param(name, marks=marks(name, rare=rare)) for name in sorted(runtimes)])
+
+
+over_repeatable_runtimes = over(RUNTIMES.keys() - {"ray"}, rare={"sim, shuffled"})
 """Those that make the same choices again: on Ray, actors answer when they answer."""
-over_runtimes = pytest.mark.parametrize(
-    "runtime", [pytest.param(name, marks=pytest.mark.ray if name == "ray" else ()) for name in sorted(RUNTIMES)]
-)
+over_runtimes = over(RUNTIMES, rare={"sim, shuffled", "ray"})
+"""All. On Ray a law costs seconds, so most are proved there by ``make test-full`` only."""
+over_runtimes_and_ray = over(RUNTIMES, rare={"sim, shuffled"})
+"""All, and always on Ray: for laws where it makes a difference that actors are processes."""
+
+
+def product(names: Iterable[str], runtimes: Iterable[str] = RUNTIMES, *, on_ray: Collection[str] = ()) -> pytest.MarkDecorator:
+    """Plans on runtimes: always on two of them, where ``on_ray`` says so on Ray as well, on all others in ``make test-full``."""
+    two = {"local", "sim, any order"}
+    return pytest.mark.parametrize(
+        ("name", "runtime"),
+        [
+            pytest.param(name, runtime, marks=marks(runtime, rare=RUNTIMES.keys() - two - ({"ray"} if name in on_ray else set())))
+            for runtime in sorted(runtimes)
+            for name in names
+        ],
+    )
+
 
 items = st.lists(st.integers(-50, 50), max_size=30)
 sizes = st.integers(1, 7)

@@ -250,7 +250,9 @@ def test_an_item_that_is_lost_before_it_is_opened_is_dropped_by_name(town: Town,
     finish(run)
 
 
-@pytest.mark.parametrize("way", ["send", "call", "hand_off"])
+@pytest.mark.parametrize(
+    "way", [pytest.param("send", marks=pytest.mark.full), pytest.param("call", marks=pytest.mark.full), "hand_off"]
+)
 def test_an_item_that_is_lost_on_its_way_takes_no_actor_with_it(town: Town, session: RayRuntime, way: str) -> None:
     """The very first call to the replay is lost, with the operator that travels inside it."""
     spare = str(town.make_spare().node_id)

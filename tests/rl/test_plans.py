@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tflow
-from tests.laws.world import RUNTIMES, dice, over_repeatable_runtimes, over_runtimes
+from tests.laws.world import RUNTIMES, dice, over_repeatable_runtimes, over_runtimes, product
 from tests.rl.toy_envs import Life, PlannedEnv, TogetherEnv
 from tflow import (
     ApplyGradients,
@@ -145,8 +145,7 @@ def several() -> tuple[Plan[Metrics], AnyWorkers]:
 ALL = {"a3c": a3c, "a2c": a2c, "ppo": ppo, "recurrent_ppo": recurrent_ppo, "apex": apex, "impala": impala, "several": several}
 
 
-@over_runtimes
-@pytest.mark.parametrize("name", ALL)
+@product(ALL, on_ray=("apex",))
 def test_plans_run_and_learn_something_on_every_runtime(name: str, runtime: str) -> None:
     plan, workers = ALL[name]()
     with RUNTIMES[runtime]() as session, plan.run(runtime=session) as run:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 import re
 import sys
+from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -38,8 +39,33 @@ def ours(found: list[Report]) -> list[Report]:
     return [each for each in found if each[3].startswith("tflow-")]
 
 
-def written(found: list[Report]) -> str:
+def listed(found: list[Report]) -> str:
+    """One line each, as mypy prints them."""
     return "".join(f"{file}:{line}:{column}: {text}  [{code}]\n" for file, line, column, code, text in found)
+
+
+def written(found: list[Report]) -> str:
+    """As they are pinned: below the line of the corpus that they are about. No line numbers, so that a line that is added to the
+    corpus changes nothing but its own messages."""
+    text = []
+    sources = markers.lines()
+    for (file, line), group in groupby(found, lambda each: each[:2]):
+        source = re.sub(r"  # .*", "", sources[file, line])
+        text += ["", f"{file}, {markers.place(file, line)}:", source]
+        text += [f"{'^':>{column}} [{code}] {sentence}" for _, _, column, code, sentence in group]
+    return "\n".join([*text[1:], ""])
+
+
+def pinned() -> list[tuple[str, str, str, str]]:
+    """File, function, code and sentence of each message that is pinned."""
+    found = []
+    file = place = ""
+    for line in PINNED.read_text().splitlines():
+        if header := re.match(r"(\w+\.py), (\w+):$", line):
+            file, place = header.groups()
+        elif message := re.match(r" *\^ \[(tflow-\w+)\] (.*)$", line):
+            found.append((file, place, message[1], message[2]))
+    return found
 
 
 def strangers(found: list[Report]) -> list[Report]:
@@ -56,8 +82,8 @@ def main(command: str) -> int:
         PINNED.write_text(text)
         return 0
     wrong = list(difflib.unified_diff(PINNED.read_text().splitlines(), text.splitlines(), "pinned", "found", lineterm=""))
-    wrong += written(strangers(found)).splitlines()
-    print("\n".join(wrong) or f"{len(text.splitlines())} messages, as pinned")  # noqa: T201  # a script
+    wrong += listed(strangers(found)).splitlines()
+    print("\n".join(wrong) or f"{len(ours(found))} messages, as pinned")  # noqa: T201  # a script
     return bool(wrong)
 
 

@@ -22,8 +22,9 @@ def test_rejects_exactly_the_marked_lines(checker: str) -> None:
 
 
 @pytest.mark.types
-@pytest.mark.parametrize("checker", CHECKERS)
+@pytest.mark.parametrize("checker", sorted(CHECKERS.keys() - {"mypy", "basedpyright"}))
 def test_accepts_the_examples(checker: str) -> None:
+    """The other two read them as part of the project (``make types``)."""
     examples = [str(path) for path in (ROOT / "examples").glob("*.py") if path.name != "__init__.py"]
     assert len(examples) >= 2
     assert CHECKERS[checker](*examples) == set()

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ast
 import importlib.util
-import re
 import sys
 from collections.abc import Callable, Iterator
 from types import ModuleType
@@ -12,7 +10,7 @@ from types import ModuleType
 import pytest
 
 from tests.types.checkers import CORPUS
-from tests.types.plugin_runs import PINNED
+from tests.types.plugin_runs import pinned
 from tflow import PlanError
 from tflow.combinators.runnable import Runnable
 
@@ -21,13 +19,11 @@ SOURCE = CORPUS / "pairs.py"
 
 def sentences() -> dict[str, str]:
     """What the plugin says in each function (a test compares the pinned messages with those of mypy)."""
-    pinned = re.findall(r"^pairs\.py:(\d+):\d+: (.*)  \[tflow-\w+\]$", PINNED.read_text(), re.MULTILINE)
     found: dict[str, str] = {}
-    for node in ast.parse(SOURCE.read_text()).body:
-        for line, sentence in pinned:
-            if isinstance(node, ast.FunctionDef) and node.lineno <= int(line) <= (node.end_lineno or 0):
-                assert node.name not in found, f"{node.name} makes more than one mistake"
-                found[node.name] = sentence
+    for file, function, _, sentence in pinned():
+        if file == SOURCE.name:
+            assert function not in found, f"{function} makes more than one mistake"
+            found[function] = sentence
     return found
 
 
@@ -56,7 +52,7 @@ def test_said_in_the_editor_and_at_run_time(name: str, sentence: str, pairs: Mod
 
 
 def test_there_is_a_pair_for_every_rule_that_can_be_broken_at_run_time() -> None:
-    codes = set(re.findall(r"^pairs\.py:.*\[(tflow-\w+)\]$", PINNED.read_text(), re.MULTILINE))
+    codes = {code for file, _, code, _ in pinned() if file == SOURCE.name}
     assert codes == {
         f"tflow-{rule}" for rule in ("flow", "placement", "sync", "columns", "policy", "linear", "unused", "literal", "travel")
     }

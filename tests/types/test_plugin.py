@@ -19,7 +19,6 @@ from tests.types.plugin_runs import CONFIG, PINNED, Report, check, ours, reports
 from tflow.mypy_plugin.codes import TITLES
 
 MODES = {
-    "cold": (),
     "in parallel": ("-n", "2"),
     "without a cache": ("--no-incremental",),
     "with files as cache": ("--no-sqlite-cache",),
@@ -27,6 +26,7 @@ MODES = {
     "with Python's parser": ("--no-native-parser",),
     "in one phase": ("--no-local-partial-types",),
 }
+RARE = [mode for mode in MODES if mode != "in parallel"]
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +58,7 @@ def test_what_is_cached_is_reported_again(cold: tuple[Path, list[Report]]) -> No
 
 
 @pytest.mark.types
-@pytest.mark.parametrize("mode", [mode for mode in MODES if mode != "cold"])
+@pytest.mark.parametrize("mode", ["in parallel", *(pytest.param(mode, marks=pytest.mark.full) for mode in RARE)])
 def test_every_mode_reports_the_same(mode: str, cold: tuple[Path, list[Report]], tmp_path: Path) -> None:
     assert ours(check(tmp_path, *MODES[mode])) == ours(cold[1])
 
@@ -95,6 +95,7 @@ def daemon(tmp_path: Path) -> Iterator[Daemon]:
     made.dmypy("stop")
 
 
+@pytest.mark.full
 @pytest.mark.types
 def test_the_daemon_reports_the_same_and_follows_edits(daemon: Daemon, cold: tuple[Path, list[Report]]) -> None:
     first = daemon.check()

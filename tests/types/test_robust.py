@@ -102,7 +102,7 @@ def test_what_an_older_plugin_found_is_not_taken_from_the_cache(tmp_path: Path) 
     ("more", "left"),
     [
         ("disable_error_code = tflow-linear", ["tflow-flow"]),
-        ("disable_error_code = tflow-flow", ["arg-type", "tflow-linear"]),
+        pytest.param("disable_error_code = tflow-flow", ["arg-type", "tflow-linear"], marks=pytest.mark.full),
     ],
 )
 def test_rules_can_be_switched_off_for_a_project(more: str, left: list[str], tmp_path: Path) -> None:

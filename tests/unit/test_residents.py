@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.laws.world import RUNTIMES, Sample, Sampler, over_runtimes, samplers, sampling
+from tests.laws.world import RUNTIMES, Sample, Sampler, over_runtimes, over_runtimes_and_ray, samplers, sampling
 from tflow import Actors, Iter, Live, LiveOp, LocalRuntime, ParIter, PlanError, Shard, Union, from_actors, from_items
 from tflow.actors import Resident, create_resident
 from tflow.combinators import nodes
@@ -141,7 +141,7 @@ def test_nobody_is_asked_before_the_gate_opens(runtime: str, rounds: bool) -> No
     assert per_shard == ([2, 2] if rounds else [3, 2])
 
 
-@over_runtimes
+@over_runtimes_and_ray
 def test_a_gate_counts_items_and_not_calls(runtime: str) -> None:
     budget = create_resident(no_budget)
     stream = gated(samplers(1), budget).gather_async(per_call=2)
@@ -199,7 +199,7 @@ def mail(actor: Mailed) -> list[int]:
     return actor.mail
 
 
-@over_runtimes
+@over_runtimes_and_ray
 def test_a_reply_goes_to_everybody_that_the_item_comes_from(runtime: str) -> None:
     from tflow import create_actors
 
