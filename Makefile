@@ -57,12 +57,12 @@ search: setup  ## A longer random search for counterexamples (not in CI; EXAMPLE
 
 test-mypy-range: setup  ## The mypy plugin with the lowest mypy that it supports, in an environment of its own (one minute)
 	test -x .venv-mypy/bin/python || $(PYTHON) -m venv .venv-mypy
-	.venv-mypy/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt numpy typing-extensions cloudpickle pytest
+	.venv-mypy/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt numpy typing-extensions cloudpickle lazy_loader pytest
 	.venv-mypy/bin/python -m pip install --quiet --disable-pip-version-check 'mypy==1.18.1'
 	.venv-mypy/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
 	.venv-mypy/bin/python -m tests.types.plugin_runs compare
 
-pin: setup  ## Pin the messages of the mypy plugin anew
+pin: setup  ## Pin the messages of the mypy plugin again
 	$(BIN)/python -m tests.types.plugin_runs pin
 
 MODULE ?= tflow/runtime/gather.py

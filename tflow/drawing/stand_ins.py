@@ -118,7 +118,7 @@ def stand_in(hint: Hint, name: str) -> object:
     if origin in PLAIN:
         return PLAIN[origin]
     if isinstance(origin, type):
-        return instance(origin, hint, args, name)
+        return instance(typing.cast("type", origin), hint, args, name)
     raise NoStandIn
 
 
