@@ -208,3 +208,32 @@ def test_every_law_has_a_page_that_is_up_to_date() -> None:
     assert {path.name for path in generate.LAW_PAGES.glob("*.md")} == pages.keys()
     for name, text in pages.items():
         assert (generate.LAW_PAGES / name).read_text() == text, "run: python docs/generate.py"
+
+
+def test_the_ten_usual_changes_name_files_that_are_there_and_definitions_in_them() -> None:
+    """What CONTRIBUTING tells to touch exists, each row names tests, and each file has the pattern that the row is about."""
+    rows = [line.strip("|").split("|") for line in (ROOT / "CONTRIBUTING.md").read_text().splitlines() if line.startswith("| ")][
+        1:
+    ]
+    changes = {name.strip(): (write, then) for name, write, then in rows}
+    usual = {"combinator", "algorithm", "estimator", "env backend", "runtime", "rule", "logger", "network", "law", "column"}
+    assert changes.keys() == usual
+    for change, (write, then) in changes.items():
+        paths = re.findall(r"`([\w/]+/[\w/.]+|pyproject.toml)`", write + then)
+        assert [path for path in paths if not (ROOT / path).exists()] == [], change
+        assert any(path.startswith("tflow/") for path in paths), change
+        assert any(path.startswith("tests/") for path in re.findall(r"`([\w/.]+)`", then)) or "docs/generate.py" in then, change
+    defined = {
+        "tflow/combinators/nodes.py": "class Node",
+        "tflow/runtime/build.py": "CELLS",
+        "tflow/algos/names.py": "a2c",
+        "tflow/runtime/base.py": "class Runtime",
+        "tests/laws/world.py": "RUNTIMES",
+        "tflow/mypy_plugin/codes.py": "tflow-sync",
+        "tflow/observe/loggers.py": "def loggers_in",
+        "tflow/models.py": "MLP",
+        "tflow/rl/__init__.py": "NamedBatch",
+    }
+    for path, text in defined.items():
+        assert text in (ROOT / path).read_text(), path
+        assert f"`{path}`" in (ROOT / "CONTRIBUTING.md").read_text(), path
