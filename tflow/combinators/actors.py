@@ -87,6 +87,11 @@ class Actors(Generic[W_co]):
     def __str__(self) -> str:
         return self.name
 
+    @property
+    def label(self) -> str:
+        """What drawings call them."""
+        return self.name
+
     def actor_class(self) -> type | None:
         """The class of the actors, when it can be known without making one."""
         if inspect.isclass(self.make):

@@ -81,7 +81,7 @@ def actors_drawn(order: list[nodes.Node]) -> Iterator[tuple[str, Where, bool, tu
             shared.setdefault((place_of(actors), actors.num, *relations), []).append(actors)
     for same in shared.values():
         where, first = place_of(same[0]), same[0]
-        names = ", ".join(dict.fromkeys(name_of(actors) for actors in same))
+        names = ", ".join(dict.fromkeys(actors.label for actors in same))
         label = f"{names}[{first.num}]" if first.num > 1 else names
         yield f"{label} (driver)" if where == "driver" else label, where, first.num > 1, tuple(found[first])
 
@@ -90,12 +90,6 @@ def place_of(actors: Actors[object]) -> Where:
     if isinstance(actors, Resident):
         return "driver"
     return "learner" if isinstance(actors, Actor) else "actor"
-
-
-def name_of(actors: Actors[object]) -> str:
-    """The name that users gave; what lives in the driver may say better what it is."""
-    better = getattr(actors.make, "shown_as", "") if isinstance(actors, Resident) else ""
-    return better or actors.name
 
 
 def own_actors(node: nodes.Node) -> list[Actors[object]]:

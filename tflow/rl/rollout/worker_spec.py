@@ -108,11 +108,6 @@ class LearnerSpec:
     loss: AnyLoss | None = None
 
     @property
-    def shown_as(self) -> str:
-        """What drawings call the learner that lives in the driver."""
-        return "learner" if self.policy == "default" else f"learner of {self.policy}"
-
-    @property
     def trains(self) -> AnyLoss:
         """The loss that it minimises."""
         return self.loss or self.workers.losses[self.policy]
@@ -139,6 +134,17 @@ class LearnerActor(Actor["Learner"]):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
+class LearnerResident(Resident["Learner"]):
+    """A learner in the process of the driver."""
+
+    policy: str = field(kw_only=True)
+
+    @property
+    def label(self) -> str:
+        return "learner" if self.policy == "default" else f"learner of {self.policy}"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class AnyWorkers(Actors[RolloutWorker]):
     """Rollout workers, whatever their loss."""
 
@@ -147,7 +153,10 @@ class AnyWorkers(Actors[RolloutWorker]):
     @cached_property
     def learners(self) -> Mapping[str, Resident[Learner]]:
         """The learner of each policy, in the driver."""
-        return {name: Resident(LearnerSpec(self.spec, name), 1, f"{self.name}.{name}") for name in self.spec.losses}
+        return {
+            name: LearnerResident(LearnerSpec(self.spec, name), 1, f"{self.name}.{name}", policy=name)
+            for name in self.spec.losses
+        }
 
     @property
     def learner(self) -> Resident[Learner]:
