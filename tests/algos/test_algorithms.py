@@ -138,10 +138,10 @@ def test_algorithms_are_nothing_but_plans() -> None:
         (lambda: MAML(model=LSTM(8)), "MAML: it does not train recurrent networks"),
         (lambda: PPO(device="gpu"), "PPO: device must be one of torch's"),
         (
-            lambda: loose.create_multi_workers({"a": 3}, env=MultiCartPole, policy_of=str),
+            lambda: loose.algos.create_multi_workers({"a": 3}, env=MultiCartPole, policy_of=str),
             "each algorithm must be a config",
         ),
-        (lambda: loose.create_multi_workers(3, env=MultiCartPole, policy_of=str), "algorithms must be one configuration"),
+        (lambda: loose.algos.create_multi_workers(3, env=MultiCartPole, policy_of=str), "algorithms must be one configuration"),
         (lambda: TrainOneStep(MAML().workers(MAML().loss()), minibatch=8), "MAMLLoss needs whole batches"),
         (lambda: unevaluated(), "nobody sends weights to workers.evaluation, so the initial weights would be evaluated for ever"),
         (lambda: loose.train(3), "train: plan must be a plan, such as"),
@@ -422,4 +422,4 @@ def test_what_a_report_says_of_lag() -> None:
 def test_rollouts_go_from_actor_to_actor(name: str, through: list[str]) -> None:
     order = graph.walk(SMALL[name].plan().node)
     unopened = carriers(order)
-    assert [node.what for node in order if node in unopened and node.what in through] == through
+    assert [node.label for node in order if node in unopened and node.label in through] == through

@@ -116,7 +116,7 @@ def a3c() -> Iter[TrainStats]:
     write(project, {"a.py": code, "b.py": code.replace("gather_async()", "gather_async(in_flight=-1)"), "c.py": WRONG})
     with Engine(project) as engine:
         found = places(engine.check(["a.py", "b.py", "c.py"]))
-    assert found == [("b.py", 9, "tflow-literal"), ("c.py", WRONG_LINE, "tflow-literal")]
+    assert found == [("b.py", 10, "tflow-literal"), ("c.py", WRONG_LINE, "tflow-literal")]
 
 
 # ------------------------------------------------------------------- runs that did not get to the end

@@ -443,7 +443,7 @@ def test_an_env_without_tasks_is_named() -> None:
 )
 def test_sentences_at_plan_time(options: dict[str, Any], message: str) -> None:  # Any: numbers
     with pytest.raises(PlanError, match=message):
-        loose.MAMLLoss(**options)
+        loose.losses.MAMLLoss(**options)
 
 
 # --------------------------------------------------------------------------- the plan

@@ -659,7 +659,7 @@ def test_a_replay_actor_goes_on_exactly_from_its_state(policies: tuple[str, ...]
     spec = cast("ReplaySpec", loose.create_replay_actors(policies=policies, lockstep=lockstep and bool(policies)).make)
     rows: Batch[str] = Batch({"obs": np.arange(40.0)[:, None], "rewards": np.ones(40), "terminated": np.zeros(40, bool)})
     one, other = (spec(Shard("replay", 0, 1, 0, seed)) for seed in (1, 2))
-    one.insert(loose.MultiBatch(dict.fromkeys(policies, rows)) if policies else rows)
+    one.insert(loose.data.MultiBatch(dict.fromkeys(policies, rows)) if policies else rows)
     one.update_priorities(("PPO", np.arange(5), np.arange(5.0)))
     other.load(one.state())
 
@@ -669,7 +669,7 @@ def test_a_replay_actor_goes_on_exactly_from_its_state(policies: tuple[str, ...]
 
     assert drawn(one) == drawn(other)
     fresh = spec(Shard("replay", 0, 1, 0, 2))
-    fresh.insert(loose.MultiBatch(dict.fromkeys(policies, rows)) if policies else rows)
+    fresh.insert(loose.data.MultiBatch(dict.fromkeys(policies, rows)) if policies else rows)
     assert drawn(one) != drawn(fresh), "without the state it would be another sample"
 
 

@@ -28,7 +28,7 @@ def algos(
         for title in ("name", "in Python", "what it is", "paper"):
             table.add_column(title, no_wrap=title != "what it is")
         for name, kind in ALGORITHMS.items():
-            table.add_row(f"[bold]{name}[/bold]", f"tflow.{kind.__name__}", summary(kind), paper(kind))
+            table.add_row(f"[bold]{name}[/bold]", f"tflow.algos.{kind.__name__}", summary(kind), paper(kind))
         console.print(table)
         console.print("\nTrain one: tflow train ppo --env CartPole-v1. Its fields: tflow algos ppo.", soft_wrap=True)
         return
