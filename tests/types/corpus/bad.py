@@ -155,3 +155,10 @@ def on_ray() -> None:
     create_actors(Worker, place="spread")  # ERR a Place PLUGIN literal
     Place(nodes="everywhere")  # ERR any, spread or same PLUGIN literal
     Place(beside=Worker)  # ERR actors, not a class
+
+
+def misspelt_names() -> None:
+    from tflow import TrainOnStep  # ERR there is a TrainOneStep
+    from tflow.losses import PPOLos  # ERR there is a PPOLoss
+
+    print(TrainOnStep, PPOLos)
