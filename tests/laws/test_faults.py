@@ -32,7 +32,7 @@ from tflow import (
     par_from_range,
 )
 from tflow.combinators import nodes
-from tflow.laws import LIKENESS, SURVIVAL
+from tflow.laws import EQUIVALENCE, SURVIVAL
 from tflow.runtime.base import Mailbox
 from tflow.runtime.shards import MOST_DEATHS
 from tflow.testing import Faults, History, Schedule, SimRuntime, fault_profiles, plans, schedules, simulate, tapes
@@ -48,7 +48,7 @@ anything = fault_profiles(("dies_before", "dies_after", "refuses", "slow", "rais
 def test_a_synchronous_plan_over_values_shows_the_same_whatever_dies(shards: int, count: int, schedule: Schedule) -> None:
     stream = par_from_range(count, shards=shards).par_map(lambda x: 2 * x).par_filter(lambda x: x % 3 > 0)
     for plan in (stream.gather_sync(), stream.gather_rounds()):
-        LIKENESS.check(simulate(plan, *schedule).items, list(plan.run()))
+        EQUIVALENCE.check(simulate(plan, *schedule).items, list(plan.run()))
 
 
 @given(in_flight=st.integers(1, 3), per_call=st.integers(1, 3), count=st.integers(0, 12), schedule=schedules(deaths))

@@ -48,7 +48,7 @@ from tflow import (
     from_range,
     par_from_items,
 )
-from tflow.laws import BALANCE, ISOLATION, ORDER, PROVENANCE, STILLNESS, SURVIVAL
+from tflow.laws import BALANCE, ISOLATION, NO_EFFECTS, ORDER, PROVENANCE, SURVIVAL
 from tflow.types import NOWHERE
 
 
@@ -125,7 +125,7 @@ def test_equal_descriptions_are_two_sets_of_actors(runtime: str) -> None:
     assert [sample.sequence for sample in found] == [0, 0, 1, 1]
 
 
-@proves(STILLNESS, "create_actors", "create_actor", "create_resident")
+@proves(NO_EFFECTS, "create_actors", "create_actor", "create_resident")
 def test_describing_a_plan_starts_nothing() -> None:
     happened: list[object] = []
 
@@ -139,7 +139,7 @@ def test_describing_a_plan_starts_nothing() -> None:
     plan.validate()
     assert str(plan)
     assert plan.fingerprint
-    STILLNESS.check(happened)
+    NO_EFFECTS.check(happened)
     assert list(plan.run())
     assert happened, "it would have been noticed"
 

@@ -25,15 +25,15 @@ from tflow.laws import (
     COMPLETENESS,
     CONSERVATION,
     DETERMINISM,
+    EQUIVALENCE,
     FAIRNESS,
     FRESHNESS,
     ISOLATION,
     LAZINESS,
-    LIKENESS,
+    NO_EFFECTS,
+    NO_STARVATION,
     ORDER,
-    PATIENCE,
     PROVENANCE,
-    STILLNESS,
     SURVIVAL,
     Law,
 )
@@ -153,7 +153,7 @@ def split_alone() -> Iter[int]:
 
 
 def all_arrive(history: History[int]) -> None:
-    LIKENESS.check(sorted(history.items), [0, 0, 1, 2, 3])
+    EQUIVALENCE.check(sorted(history.items), [0, 0, 1, 2, 3])
 
 
 @bug(schedule(COMPLETENESS, split_alone, all_arrive), flaw=4, size=0)
@@ -208,10 +208,14 @@ def the_stream_goes_on(history: History[int]) -> None:
     """While the barrier waits for an actor that hangs, all of the other stream arrives."""
     hanging = [moment.place for moment in history.trace if moment.what == "hangs"]
     if hanging == ["par_from_range#2[0]"]:
-        LIKENESS.check([item for item in history.items if item < 100], list(range(6)))
+        EQUIVALENCE.check([item for item in history.items if item < 100], list(range(6)))
 
 
-@bug(schedule(PATIENCE, barrier_beside_a_stream, the_stream_goes_on, faults=fault_profiles(["hangs"], most=1)), flaw=11, size=4)
+@bug(
+    schedule(NO_STARVATION, barrier_beside_a_stream, the_stream_goes_on, faults=fault_profiles(["hangs"], most=1)),
+    flaw=11,
+    size=4,
+)
 def a_barrier_that_blocks_its_neighbours(patch: pytest.MonkeyPatch) -> None:
     class Wrong(gather.Rounds):
         def complete(self) -> bool:
@@ -228,7 +232,7 @@ def turns_drawn_from_the_global_dice(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(joints, "most_urgent", lambda credit, shares: random.choices([i for i, _ in shares], [w for _, w in shares])[0])
 
 
-@bug(law(STILLNESS, gather_async, parallel=True), flaw=15, size=0)
+@bug(law(NO_EFFECTS, gather_async, parallel=True), flaw=15, size=0)
 def a_plan_that_acts_while_it_is_built(patch: pytest.MonkeyPatch) -> None:
     check = actors.Actors.__post_init__
 
@@ -258,7 +262,7 @@ def endless() -> Iter[Item]:
 def every_item_is_counted(history: History[Item]) -> None:
     answered = sum(len(moment.items) for moment in history.trace if moment.what == "answers")
     if history.complete:
-        LIKENESS.check(history.stats["from_actors"].seen >= answered, True)
+        EQUIVALENCE.check(history.stats["from_actors"].seen >= answered, True)
 
 
 @bug(schedule(BALANCE, endless, every_item_is_counted, most=9), flaw=18, size=3)
@@ -350,7 +354,7 @@ def values() -> Iter[int]:
 
 def as_without_faults(history: History[int]) -> None:
     if history.error is None:
-        LIKENESS.check(history.items, [0, 2, 1, 3])
+        EQUIVALENCE.check(history.items, [0, 2, 1, 3])
 
 
 @bug(schedule(SURVIVAL, values, as_without_faults), size=2)
@@ -385,7 +389,7 @@ def hung() -> Iter[int]:
 
 
 def comes_to_an_end(history: History[int]) -> None:
-    LIKENESS.check(sorted(history.items), [0, 1, 2, 3])
+    EQUIVALENCE.check(sorted(history.items), [0, 1, 2, 3])
 
 
 @bug(schedule(SURVIVAL, hung, comes_to_an_end, faults=fault_profiles(["hangs"], most=1)), size=2)
@@ -403,7 +407,7 @@ def an_input_that_takes_the_others_with_it(patch: pytest.MonkeyPatch) -> None:
     swap(patch, nodes.UnionOf, Wrong)
 
 
-@bug(law(PATIENCE, lambda a, b: Union(a, b, mode="async"), inputs=2), size=2)
+@bug(law(NO_STARVATION, lambda a, b: Union(a, b, mode="async"), inputs=2), size=2)
 def an_input_that_starves_the_others(patch: pytest.MonkeyPatch) -> None:
     class Wrong(joints.Merge):
         def turn(self) -> Answer:

@@ -343,7 +343,7 @@ def an_input_that_starves_the_others(patch: pytest.MonkeyPatch) -> None:
 
 @breaks(test_merge_and_split.test_a_busy_driver_stream_does_not_starve_actors)
 def a_loop_that_never_looks_at_finished_calls(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(driver, "PATIENCE", 10_000)
+    patch.setattr(driver, "POLLS_BETWEEN_COLLECTS", 10_000)
 
 
 breaks(test_merge_and_split.test_every_branch_sees_every_item_once_in_order)(

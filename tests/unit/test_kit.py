@@ -33,7 +33,7 @@ from tflow import (
     par_from_range,
     testing,
 )
-from tflow.laws import CANDOUR, CONSERVATION, FAIRNESS, FRESHNESS, LAWS, LAZINESS, OPERATOR_LAWS, ORDER, LawBroken
+from tflow.laws import CONSERVATION, ERROR_PROPAGATION, FAIRNESS, FRESHNESS, LAWS, LAZINESS, OPERATOR_LAWS, ORDER, LawBroken
 from tflow.runtime.sim import NO_FAULTS
 from tflow.testing import (
     Counterexample,
@@ -197,7 +197,7 @@ def raises_one_of_ours(history: History[object]) -> None:
 
 def test_mistakes_are_sentences() -> None:
     with pytest.raises(PlanError, match="not about combinators"):
-        check_combinator(lambda s: s, laws=[CANDOUR])
+        check_combinator(lambda s: s, laws=[ERROR_PROPAGATION])
     with pytest.raises(PlanError, match="got the class Add"):
         check_laws(Add, items=st.integers())  # type: ignore[arg-type]  # the mistake
     with pytest.raises(PlanError, match="Faults: dies_before must be at least 0, got -1"):
@@ -312,7 +312,7 @@ def test_which_laws_apply_depends_on_the_kind_of_operator() -> None:
     assert names(check_laws(Add(), items=st.integers())) == everything
     assert names(check_laws(Window(), items=st.integers())) == everything - {"release"}
     live = check_laws(Announce(samplers(1)), items=st.integers(), like=lambda items: [])
-    assert names(live) == (everything - {"chunking"}) | {"likeness"}
+    assert names(live) == (everything - {"chunking"}) | {"equivalence"}
     assert vars(live)["test_purity"].__doc__ == LAWS["purity"].says
 
 

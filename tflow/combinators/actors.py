@@ -13,7 +13,7 @@ from typing import Generic, Literal
 
 from tflow.combinators import check, labels
 from tflow.errors import PlanError
-from tflow.laws import STILLNESS, obeys
+from tflow.laws import NO_EFFECTS, obeys
 from tflow.types import Shard, W, W_co
 
 
@@ -106,7 +106,7 @@ class Resident(Actors[W_co]):
     """One object in the process of the driver. Operators that name it use it directly: ``live.resident(it)``."""
 
 
-@obeys(STILLNESS)
+@obeys(NO_EFFECTS)
 def create_actors(
     make: Callable[[Shard], W],
     *,
@@ -139,7 +139,7 @@ def create_actors(
     return Actors(make, num, _name(name, make), mailbox, timeout_s, place)
 
 
-@obeys(STILLNESS)
+@obeys(NO_EFFECTS)
 def create_actor(
     make: Callable[[Shard], W],
     *,
@@ -155,7 +155,7 @@ def create_actor(
     return Actor(make, 1, _name(name, make), mailbox, timeout_s, place)
 
 
-@obeys(STILLNESS)
+@obeys(NO_EFFECTS)
 def create_resident(make: Callable[[Shard], W], *, name: str | None = None) -> Resident[W]:
     """Describe one object that lives in the driver, such as a learner that trains between two items.
 

@@ -16,11 +16,11 @@ from tflow.combinators.methods import is_foreign
 from tflow.combinators.par import ParIter
 from tflow.combinators.stream import Iter
 from tflow.errors import PlanError
-from tflow.laws import ISOLATION, LIKENESS, PROVENANCE, obeys
+from tflow.laws import EQUIVALENCE, ISOLATION, PROVENANCE, obeys
 from tflow.types import Shard, Sync, U, W
 
 
-@obeys(LIKENESS)
+@obeys(EQUIVALENCE)
 @labels.shaped("from_items(...)")
 def from_items(items: Iterable[U], *, repeat: bool = False) -> Iter[U, Sync]:
     """A driver stream of some values. They are read now; the plan keeps a copy.
@@ -34,7 +34,7 @@ def from_items(items: Iterable[U], *, repeat: bool = False) -> Iter[U, Sync]:
     return Iter(nodes.FromItems(frozen("from_items", items), check.yes_or_no("from_items", "repeat", repeat)))
 
 
-@obeys(LIKENESS)
+@obeys(EQUIVALENCE)
 @labels.shaped("from_range({count})")
 def from_range(count: int, *, repeat: bool = False) -> Iter[int, Sync]:
     """The numbers from 0 to ``count - 1``.
@@ -45,7 +45,7 @@ def from_range(count: int, *, repeat: bool = False) -> Iter[int, Sync]:
     return Iter(nodes.FromItems(range(count), check.yes_or_no("from_range", "repeat", repeat)))
 
 
-@obeys(LIKENESS)
+@obeys(EQUIVALENCE)
 @labels.shaped("from_iterable({make})")
 def from_iterable(make: Callable[[], Iterable[U]]) -> Iter[U, Sync]:
     """A driver stream of whatever ``make()`` yields; it is called once per run and may be endless.
@@ -82,7 +82,7 @@ def from_actors(actors: Actors[W], pull: Callable[[W], U]) -> ParIter[U]:
     return ParIter(nodes.FromActors(actors, pull))
 
 
-@obeys(LIKENESS)
+@obeys(EQUIVALENCE)
 @labels.shaped("par_from_items(...)")
 def par_from_items(items: Iterable[U], *, shards: int = 2, repeat: bool = False) -> ParIter[U]:
     """A parallel stream of some values, dealt to ``shards`` fresh actors in turn.
@@ -99,7 +99,7 @@ def par_from_items(items: Iterable[U], *, shards: int = 2, repeat: bool = False)
     return _over_parts("par_from_items", parts, repeat, hints.of_values(values))
 
 
-@obeys(LIKENESS)
+@obeys(EQUIVALENCE)
 @labels.shaped("par_from_range(...)")
 def par_from_range(count: int, *, shards: int = 2, repeat: bool = False) -> ParIter[int]:
     """The numbers from 0 to ``count - 1`` in ``shards`` consecutive blocks, the first ones longer by one where needed.
@@ -114,7 +114,7 @@ def par_from_range(count: int, *, shards: int = 2, repeat: bool = False) -> ParI
     return _over_parts("par_from_range", parts, repeat, int)
 
 
-@obeys(LIKENESS)
+@obeys(EQUIVALENCE)
 @labels.shaped("par_from_iterables(...)")
 def par_from_iterables(iterables: Sequence[Iterable[U] | Callable[[], Iterable[U]]], *, repeat: bool = False) -> ParIter[U]:
     """One shard per iterable, or per function that makes one (it is called inside the actor, and may be endless).

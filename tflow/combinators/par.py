@@ -21,10 +21,10 @@ from tflow.laws import (
     BOUNDEDNESS,
     CONSERVATION,
     DETERMINISM,
+    EQUIVALENCE,
     FRESHNESS,
     ISOLATION,
     LAZINESS,
-    LIKENESS,
     ORDER,
     SURVIVAL,
     obeys,
@@ -62,7 +62,7 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G]):
 
     # ------------------------------------------------------------------- inside the actors
 
-    @obeys(LIKENESS)
+    @obeys(EQUIVALENCE)
     def par_map(self, fn: Callable[[T], U]) -> ParIter[U, G]:
         """Apply a function to each item, inside the actors.
 
@@ -75,7 +75,7 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G]):
         check.function("par_map", fn)
         return ParIter(nodes.Map(self.node, fn))
 
-    @obeys(LIKENESS, ISOLATION)
+    @obeys(EQUIVALENCE, ISOLATION)
     def par_for_each(self, op: Op[T, U, OnActor[Any]]) -> ParIter[U, G]:  # Any: the class of the actors is checked with the plan
         """Apply an operator to each item, inside the actors; an ``ActorOp`` receives its actor.
 
@@ -91,7 +91,7 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G]):
         """
         return ParWithColumns(self.node)
 
-    @obeys(LIKENESS)
+    @obeys(EQUIVALENCE)
     def par_tap(self, fn: Callable[[T], object]) -> ParIter[T, G]:
         """Look at each item inside the actors.
 
@@ -106,7 +106,7 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G]):
     def par_filter(self, fn: Callable[[T], TypeIs[U]]) -> ParIter[U, G]: ...
     @overload
     def par_filter(self, fn: Callable[[T], object]) -> ParIter[T, G]: ...
-    @obeys(LIKENESS)
+    @obeys(EQUIVALENCE)
     def par_filter(self, fn: Callable[[T], object]) -> ParIter[object, G]:
         """Keep the items for which ``fn`` is true, inside the actors.
 
@@ -115,7 +115,7 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G]):
         check.function("par_filter", fn)
         return ParIter(nodes.Filter(self.node, fn))
 
-    @obeys(LIKENESS)
+    @obeys(EQUIVALENCE)
     def par_flat_map(self, fn: Callable[[T], Iterable[U]]) -> ParIter[U, Async]:
         """Replace each item by zero or more others, inside the actors.
 
@@ -124,7 +124,7 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G]):
         check.function("par_flat_map", fn)
         return ParIter(nodes.FlatMap(self.node, fn))
 
-    @obeys(LIKENESS)
+    @obeys(EQUIVALENCE)
     def par_flatten(self: ParIter[Iterable[U], Async]) -> ParIter[U, Async]:
         """Replace each iterable by its members, inside the actors.
 
@@ -132,7 +132,7 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G]):
         """
         return ParIter(nodes.Flatten(self.node))
 
-    @obeys(LIKENESS)
+    @obeys(EQUIVALENCE)
     def par_batch(self, size: int) -> ParIter[list[T], G]:
         """Group consecutive items of each shard; a shorter last list is kept.
 
@@ -141,7 +141,7 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G]):
         check.whole("par_batch", "size", size, least=1, hint="To pass items through unbatched, drop par_batch().")
         return ParIter(nodes.Batch(self.node, size))
 
-    @obeys(LIKENESS)
+    @obeys(EQUIVALENCE)
     def par_take(self, count: int) -> ParIter[T, G]:
         """The first ``count`` items of each shard.
 
@@ -150,7 +150,7 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G]):
         check.whole("par_take", "count", count, least=0)
         return ParIter(nodes.Take(self.node, count))
 
-    @obeys(LIKENESS)
+    @obeys(EQUIVALENCE)
     def par_scan(self, fn: Callable[[U, T], U], initial: U) -> ParIter[U, G]:
         """Fold the items of each shard into a state and show the state after each.
 
@@ -169,7 +169,7 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G]):
         check.whole("par_shuffle", "seed", seed, least=0)
         return ParIter(nodes.Shuffle(self.node, buffer, seed))
 
-    @obeys(LIKENESS)
+    @obeys(EQUIVALENCE)
     def par_zip(self: ParIter[U, Gi], other: ParIter[V, Gi]) -> ParIter[tuple[U, V], Gi]:
         """Pair the items of two streams over the same actors, shard by shard.
 
@@ -216,7 +216,7 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G]):
 
     # ------------------------------------------------------------------- to the driver
 
-    @obeys(LIKENESS, ORDER, FRESHNESS, SURVIVAL, BALANCE)
+    @obeys(EQUIVALENCE, ORDER, FRESHNESS, SURVIVAL, BALANCE)
     def gather_sync(self, *, on_death: nodes.OnDeath = "restart", timeout_s: float | None = None) -> Iter[T, G]:
         """Bring items to the driver in rounds: one call per shard, items in shard order.
 
@@ -229,7 +229,7 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G]):
         check.fault_policy("gather_sync", on_death, timeout_s)
         return Iter(nodes.GatherSync(self.node, on_death, timeout_s, rounds=False))
 
-    @obeys(LIKENESS, SURVIVAL)
+    @obeys(EQUIVALENCE, SURVIVAL)
     def gather_rounds(self, *, on_death: nodes.OnDeath = "restart", timeout_s: float | None = None) -> Iter[list[T], G]:
         """As ``gather_sync``, but one list per round.
 
@@ -276,7 +276,7 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G]):
         check.fault_policy("gather_async", on_death, timeout_s)
         return Iter(nodes.GatherAsync(self.node, on_death, timeout_s, in_flight, per_call, max_staleness))
 
-    @obeys(LIKENESS)
+    @obeys(EQUIVALENCE)
     def named(self, name: str) -> ParIter[T, G]:
         """Name the operator for errors, drawings and checkpoints.
 

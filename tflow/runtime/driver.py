@@ -18,8 +18,8 @@ from tflow.types import W, merged, summary_of
 
 EARLIEST_S = 0.001
 """The shortest pause before an alarm; 0 would mean not to wait at all."""
-PATIENCE = 64
-"""So many polls in vain, without a wait between them, make the driver look: a stream that is always ready starves no actor."""
+POLLS_BETWEEN_COLLECTS = 64
+"""After this many polls without an item the driver collects finished calls: a stream that is always ready starves no actor."""
 
 
 class Driver(Site):
@@ -42,7 +42,7 @@ class Driver(Site):
         self.mailbox = Mailbox()
         self.books = Books()
         self.pools: list[LivePool] = []
-        self.patience = PATIENCE
+        self.polls_left = POLLS_BETWEEN_COLLECTS
         self.news = False
         """A call has arrived since the driver last rested: cells that answered before that may answer otherwise now."""
         self.failure: TflowError | None = None
@@ -111,7 +111,7 @@ class Driver(Site):
 
     def collect(self, *, timeout: float | None = None) -> None:
         """Wait until a call is finished or a timer rings, then tell the owners of all that are finished."""
-        self.patience = PATIENCE
+        self.polls_left = POLLS_BETWEEN_COLLECTS
         if self.runtime.dead or self.timed:
             timeout = self._next_alarm(timeout)
         self.runtime.wait(self.mailbox, timeout=timeout)
@@ -141,8 +141,8 @@ class Driver(Site):
 
     def asked_in_vain(self) -> None:
         """A cell that waits for a call was polled again, because other streams are busy: sometimes look what has finished."""
-        self.patience -= 1
-        if self.patience <= 0 and self.mailbox.in_flight:
+        self.polls_left -= 1
+        if self.polls_left <= 0 and self.mailbox.in_flight:
             self.collect(timeout=0)
 
     def abandon(self, calls: Iterable[Call]) -> None:

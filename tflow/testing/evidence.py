@@ -22,9 +22,9 @@ from tflow.laws import (
     FRESHNESS,
     ISOLATION,
     LAZINESS,
+    NO_EFFECTS,
+    NO_STARVATION,
     ORDER,
-    PATIENCE,
-    STILLNESS,
     SURVIVAL,
 )
 from tflow.runtime.sim import NO_FAULTS, SimRuntime
@@ -87,12 +87,12 @@ def is_fair(subject: Subject) -> Test:
     return test
 
 
-def is_patient(subject: Subject) -> Test:
+def has_no_starvation(subject: Subject) -> Test:
     @settings(deadline=None)
     @given(turns=st.integers(0, 60))
     def test(self: object, turns: int) -> None:
         endless = subject.over(*(numbered(source, None) for source in range(subject.inputs)))
-        PATIENCE.check([item.source for item in endless.take(turns).run()], subject.inputs)
+        NO_STARVATION.check([item.source for item in endless.take(turns).run()], subject.inputs)
 
     return test
 
@@ -234,7 +234,7 @@ def items_of(history: History[Item]) -> list[Item]:
     return history.items
 
 
-def is_still(subject: Subject) -> Test:
+def has_no_effects(subject: Subject) -> Test:
     def test(self: object) -> None:
         happened: list[str] = []
         if subject.parallel:
@@ -244,7 +244,7 @@ def is_still(subject: Subject) -> Test:
         for stream in made if isinstance(made, (tuple, list)) else [made]:
             assert isinstance(stream, Described)
             str(stream)
-        STILLNESS.check(happened)
+        NO_EFFECTS.check(happened)
 
     return test
 
@@ -254,13 +254,13 @@ EVIDENCE: dict[str, Callable[[Subject], Test]] = {
     ORDER.name: keeps_order,
     COMPLETENESS.name: completes,
     FAIRNESS.name: is_fair,
-    PATIENCE.name: is_patient,
+    NO_STARVATION.name: has_no_starvation,
     LAZINESS.name: is_lazy,
     BOUNDEDNESS.name: is_bounded,
     ISOLATION.name: is_isolated,
     FRESHNESS.name: is_fresh,
     SURVIVAL.name: survives,
     BALANCE.name: balances,
-    STILLNESS.name: is_still,
+    NO_EFFECTS.name: has_no_effects,
 }
 """How the kit gathers evidence for each law that a combinator can claim."""

@@ -26,9 +26,9 @@ from tflow.combinators.signatures import type_arguments
 from tflow.combinators.stream import Iter
 from tflow.errors import OperatorError, PlanError
 from tflow.laws import (
-    CANDOUR,
     CHUNKING,
-    LIKENESS,
+    EQUIVALENCE,
+    ERROR_PROPAGATION,
     OPERATOR_LAWS,
     PURITY,
     RELEASE,
@@ -203,7 +203,7 @@ def keeps_its_types(op: AnyOp, actor: Make | None, items: list[Item]) -> None:
             TYPING.check(declared, result, fits(result, declared))
 
 
-def lets_errors_out(op: AnyOp, actor: Make | None, items: list[Item]) -> None:
+def propagates_errors(op: AnyOp, actor: Make | None, items: list[Item]) -> None:
     poison = Poison()
     came_out = False
     with bench(op, actor) as at_work:
@@ -214,13 +214,13 @@ def lets_errors_out(op: AnyOp, actor: Make | None, items: list[Item]) -> None:
             next(at_work.run)
         except OperatorError:
             came_out = True
-        CANDOUR.check(poison.touched, came_out)
+        ERROR_PROPAGATION.check(poison.touched, came_out)
 
 
 def resembling(like: Callable[[list[Item]], list[object]]) -> Evidence:
     def resembles(op: AnyOp, actor: Make | None, items: list[Item]) -> None:
         expected = [snapshot(result) for result in like(fresh(items))]
-        LIKENESS.check(results(op, actor, fresh(items)), expected)
+        EQUIVALENCE.check(results(op, actor, fresh(items)), expected)
 
     return resembles
 
@@ -254,7 +254,7 @@ EVIDENCE: Mapping[str, Evidence] = {
     "resumption": resumes,
     "chunking": does_not_mind_chunks,
     "typing": keeps_its_types,
-    "candour": lets_errors_out,
+    "error_propagation": propagates_errors,
 }
 
 
@@ -292,8 +292,8 @@ def check_laws(
     ...         return 2 * item
     >>> TestDouble = check_laws(Double(), items=st.integers())
     >>> [name for name in dir(TestDouble) if name.startswith("test_")]  # doctest: +NORMALIZE_WHITESPACE
-    ['test_candour', 'test_chunking', 'test_purity', 'test_release', 'test_repeatability', 'test_resumption', 'test_travel',
-     'test_typing']
+    ['test_chunking', 'test_error_propagation', 'test_purity', 'test_release', 'test_repeatability', 'test_resumption',
+     'test_travel', 'test_typing']
     >>> TestDouble().test_purity()
     """
     check.operator("check_laws", op)
@@ -303,7 +303,7 @@ def check_laws(
     laws = [law for law in OPERATOR_LAWS if applies(law, op)]
     tests = {f"test_{law.name}": _test(law, EVIDENCE[law.name], op, actor, items, max_items) for law in laws}
     if like is not None:
-        tests["test_likeness"] = _test(LIKENESS, resembling(like), op, actor, items, max_items)
+        tests["test_equivalence"] = _test(EQUIVALENCE, resembling(like), op, actor, items, max_items)
     return type(f"Test{name}", (), {"__doc__": f"The laws of {name}.", **tests})
 
 
