@@ -127,7 +127,7 @@ def two(a: Any, b: Any) -> Any:  # Any: the kit's streams
 @bug(law(ISOLATION, gather_async, parallel=True), flaw=1)
 def transforms_that_clobber_each_other(patch: pytest.MonkeyPatch) -> None:
     pull = host.Host.pull
-    patch.setattr(host.Host, "pull", lambda self, luggage, request: pull(self, luggage, request._replace(key=(0, 0, 0))))
+    patch.setattr(host.Host, "pull", lambda self, piggyback, request: pull(self, piggyback, request._replace(key=(0, 0, 0))))
 
 
 @bug(law(ISOLATION, lambda s: s.map(lambda item: item)), flaw=2)
@@ -169,7 +169,7 @@ def branches_that_share_a_mutable_item(patch: pytest.MonkeyPatch) -> None:
 @bug(law(SURVIVAL, gather_async, parallel=True), flaw=6, size=6)
 def one_death_that_ends_everything(patch: pytest.MonkeyPatch) -> None:
     class Wrong(gather.Stream):
-        def bereaved(self, link: gather.Link) -> None:
+        def on_actor_lost(self, link: gather.Link) -> None:
             for each in self.links:
                 each.ended = True
 
@@ -182,7 +182,7 @@ def a_stream_that_ends_quietly(patch: pytest.MonkeyPatch) -> None:
         for each in self.links:
             each.ended = True
 
-    patch.setattr(gather.Gather, "bereaved", give_up)
+    patch.setattr(gather.Gather, "on_actor_lost", give_up)
 
 
 def batches() -> Iter[list[Item]]:
@@ -267,25 +267,25 @@ def every_item_is_counted(history: History[Item]) -> None:
 
 @bug(schedule(BALANCE, endless, every_item_is_counted, most=9), flaw=18, size=3)
 def counters_reset_on_recovery(patch: pytest.MonkeyPatch) -> None:
-    def introduction(self: gather.Link) -> tuple[nodes.Node | None, dict[int, int]]:
-        if self.life == self.shard.incarnation:
+    def handshake(self: gather.Link) -> tuple[nodes.Node | None, dict[int, int]]:
+        if self.told_incarnation == self.shard.incarnation:
             return None, {}
-        self.life = self.shard.incarnation
+        self.told_incarnation = self.shard.incarnation
         self.readings = {}
         return self.program, {}
 
-    patch.setattr(gather.Link, "introduction", introduction)
+    patch.setattr(gather.Link, "handshake", handshake)
 
 
 @bug(law(FRESHNESS, gather_async, parallel=True), flaw=18, size=5)
 def a_new_life_with_the_first_weights(patch: pytest.MonkeyPatch) -> None:
-    bury = shards.LiveShard.bury
+    record_death = shards.LiveShard.record_death
 
     def forgetful(self: shards.LiveShard, why: str, now: float) -> None:
-        bury(self, why, now)
+        record_death(self, why, now)
         self.state = {}
 
-    patch.setattr(shards.LiveShard, "bury", forgetful)
+    patch.setattr(shards.LiveShard, "record_death", forgetful)
 
 
 # --------------------------------------------------------------------------- others that were made before
@@ -359,8 +359,8 @@ def as_without_faults(history: History[int]) -> None:
 
 @bug(schedule(SURVIVAL, values, as_without_faults), size=2)
 def values_that_a_new_life_reads_again(patch: pytest.MonkeyPatch) -> None:
-    introduction = gather.Link.introduction
-    patch.setattr(gather.Link, "introduction", lambda self: (introduction(self)[0], {}))
+    handshake = gather.Link.handshake
+    patch.setattr(gather.Link, "handshake", lambda self: (handshake(self)[0], {}))
 
 
 @bug(schedule(SURVIVAL, values, as_without_faults), size=2)

@@ -490,7 +490,7 @@ def state_that_is_lost_on_the_way(patch: pytest.MonkeyPatch) -> None:
 
 @breaks(test_runs.test_the_last_state_that_was_sent_arrives_even_if_the_run_ends)
 def state_that_is_lost_with_an_abandoned_call(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(shards.LiveShard, "give_back", lambda self, state: None)
+    patch.setattr(shards.LiveShard, "restore_state", lambda self, state: None)
 
 
 @breaks(test_runs.test_same_seed_same_plan_same_output)
@@ -506,27 +506,27 @@ def a_shard_that_comes_again_under_the_number_of_its_first_life(patch: pytest.Mo
 
     def forgetful(runtime: base.Runtime, pool: shards.LivePool, num: int) -> None:
         resize(runtime, pool, num)
-        pool.lives.clear()
+        pool.next_incarnations.clear()
 
     patch.setattr(base.Runtime, "resize", forgetful)
 
 
 @breaks(test_resize.test_nothing_is_lost_when_a_pool_changes)
 def a_shard_that_leaves_before_it_has_answered(patch: pytest.MonkeyPatch) -> None:
-    let_go = base.Runtime.let_go
+    retire = base.Runtime.retire
 
     def hasty(runtime: base.Runtime, shard: shards.LiveShard) -> None:
-        for call in [*shard.under_way]:
+        for call in [*shard.in_flight]:
             call.finish(lost="it was in a hurry")
-        shard.under_way.clear()
-        let_go(runtime, shard)
+        shard.in_flight.clear()
+        retire(runtime, shard)
 
-    patch.setattr(base.Runtime, "let_go", hasty)
+    patch.setattr(base.Runtime, "retire", hasty)
 
 
 @breaks(test_resize.test_a_stream_whose_shards_all_died_or_left_never_ends_quietly)
 def a_stream_that_ends_with_its_actors(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(gather.Gather, "extinction", lambda self: None)
+    patch.setattr(gather.Gather, "no_healthy_shards", lambda self: None)
 
 
 @breaks(partial(test_refs.test_a_time_budget_changes_no_item_and_no_order, runtime="sim, any order"))

@@ -87,16 +87,16 @@ class Settings:
         return chosen | {name: value for name, value in sizes.items() if value is not None}
 
 
-KNOCK_S = 5.0
+PROBE_TIMEOUT_S = 5.0
 
 
-def knock(address: str) -> None:
+def probe(address: str) -> None:
     """Raise if nobody listens there: Ray itself would try for a quarter of an hour."""
     host, _, port = address.rpartition(":")
     if not port.isdigit():
         return  # "auto", or nonsense: Ray says what is wrong
     try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=KNOCK_S).close()
+        socket.create_connection((host.strip("[]"), int(port)), timeout=PROBE_TIMEOUT_S).close()
     except OSError as error:
         raise PlanError(f"RayRuntime: could not connect to {address}: {error}. Is the head of the cluster up?") from error
 

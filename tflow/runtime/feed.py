@@ -102,7 +102,7 @@ class FedStream(Gather):
                 answer = SKIP
             if len(self.outbox) > self.room:
                 self.outbox.popleft()
-                self.site.books.received += 1
+                self.site.counters.received += 1
                 self.drop("overflow")
         if free and self.outbox:
             self.issue(min(free, key=lambda link: len(link.calls)), feed=self.outbox.popleft())
@@ -114,7 +114,7 @@ class FedStream(Gather):
 
     def close(self) -> None:
         if not self.closed:
-            self.site.books.received += len(self.outbox)
+            self.site.counters.received += len(self.outbox)
             self.drop("stop", len(self.outbox))
             self.outbox.clear()
             super().close()

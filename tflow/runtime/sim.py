@@ -20,7 +20,7 @@ from tflow.combinators.labels import only_given
 from tflow.errors import Deadlock, OperatorError, PlanError
 from tflow.runtime.base import Call, Mailbox
 from tflow.runtime.border import SIMPLE, Parcel, across, is_frozen
-from tflow.runtime.host import Host, Luggage, Reply, Request
+from tflow.runtime.host import Host, Piggyback, Reply, Request
 from tflow.runtime.local import LocalRuntime
 from tflow.runtime.program import packed
 from tflow.runtime.shards import LivePool
@@ -33,8 +33,8 @@ TICK_S = 0.001
 """What every call takes."""
 READING_S = 1e-6
 """What a look at the clock takes, so that a driver that does nothing but wait for a time to come sees it come."""
-FATES = ("dies_before", "dies_after", "raises", "hangs", "slow")
-"""What can become of a call besides an answer."""
+CALL_FAULTS = ("dies_before", "dies_after", "raises", "hangs", "slow")
+"""How a call can fail to be answered at once."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Faults:
     slow_s: float = 60.0
 
     def __post_init__(self) -> None:
-        for kind in (*FATES, "refuses"):
+        for kind in (*CALL_FAULTS, "refuses"):
             check.whole("Faults", kind, getattr(self, kind), least=0)
         check.positive("Faults", "slow_s", self.slow_s)
 
@@ -135,7 +135,7 @@ class SimHost(Host):
     gone = False
     stuck: Call | None = None
     """The call that it will never finish, or not for a while."""
-    back_at = NEVER
+    answers_at = NEVER
 
 
 class SimRuntime(LocalRuntime):
@@ -163,7 +163,7 @@ class SimRuntime(LocalRuntime):
     def __init__(self, tape: Iterable[int] = (), faults: Faults = NO_FAULTS) -> None:
         super().__init__()
         self.tape = iter(tape)
-        self.left = {fate: int(getattr(faults, fate)) for fate in (*FATES, "refuses")}
+        self.left = {fault: int(getattr(faults, fault)) for fault in (*CALL_FAULTS, "refuses")}
         self.slow_s = faults.slow_s
         self.clock = 0.0
         self.late: list[SimHost] = []
@@ -239,17 +239,17 @@ class SimRuntime(LocalRuntime):
 
     def next_answer(self) -> float:
         """When the next actor that is slow will answer."""
-        return min((host.back_at for host in self.late), default=NEVER)
+        return min((host.answers_at for host in self.late), default=NEVER)
 
     def next_ring(self) -> float:
-        """When time alone changes something: a late answer, a new life."""
-        return min(self.next_answer(), self.next_revival())
+        """When time alone changes something: a late answer, a restart."""
+        return min(self.next_answer(), self.next_restart_at())
 
     def pass_time(self, alarm: float) -> None:
         """Until the next thing happens: a late answer, or the driver's alarm."""
         self.clock = max(self.clock, min(alarm, self.next_answer()))
         self.trace.append(Moment(self.clock, "", 0, "time passes"))
-        for host in [host for host in self.late if host.back_at <= self.clock]:
+        for host in [host for host in self.late if host.answers_at <= self.clock]:
             self.late.remove(host)
             call, host.stuck = host.stuck, None
             assert call is not None
@@ -269,42 +269,42 @@ class SimRuntime(LocalRuntime):
         shards = [shard for pool in self.pools.values() for shard in pool.shards]
         return {shard.place for shard in shards if isinstance(shard.handle, SimHost) and shard.handle.stuck is not None}
 
-    # ------------------------------------------------------------------- what becomes of a call
+    # ------------------------------------------------------------------- the outcome of a call
 
     def move(self, call: Call) -> None:
-        """One call meets its fate."""
+        """Run one call, with the outcome that the tape chooses."""
         self.queue.remove(call)
         host = host_of(call)
         self.clock += TICK_S
-        fate = self.fate(call)
-        if fate != "answers":
-            self.note(host, fate, call.method)
-        if fate == "answers":
+        outcome = self.outcome(call)
+        if outcome != "answers":
+            self.note(host, outcome, call.method)
+        if outcome == "answers":
             self.attempt(call)
             self.answer(host, call)
-        elif fate == "raises":
+        elif outcome == "raises":
             self.attempt(without_work(call))
             cause = SimulatedFault("the schedule says so")
             call.error = OperatorError("An operator or environment", item=0, cause=cause, shard=host.place)
             call.finish()
-        elif fate == "hangs":
+        elif outcome == "hangs":
             host.stuck = call
-        elif fate == "slow":
+        elif outcome == "slow":
             self.attempt(call)
-            host.stuck, host.back_at = call, self.clock + self.slow_s
+            host.stuck, host.answers_at = call, self.clock + self.slow_s
             self.late.append(host)
         else:
-            if fate == "dies_after":
+            if outcome == "dies_after":
                 self.attempt(call)
                 call.reply = call.error = None
             self.die(host, "it died before it answered", call)
 
-    def fate(self, call: Call) -> str:
-        possible = [fate for fate in FATES if self.left[fate]] if call.method != "ask" else []  # a question is from outside
-        fate = ("answers", *possible)[self.choose(len(possible) + 1)]
-        if fate in self.left:
-            self.left[fate] -= 1
-        return fate
+    def outcome(self, call: Call) -> str:
+        possible = [fault for fault in CALL_FAULTS if self.left[fault]] if call.method != "ask" else []  # ask() has no faults
+        outcome = ("answers", *possible)[self.choose(len(possible) + 1)]
+        if outcome in self.left:
+            self.left[outcome] -= 1
+        return outcome
 
     def answer(self, host: SimHost, call: Call) -> None:
         reply = call.reply
@@ -355,8 +355,8 @@ class SimRuntime(LocalRuntime):
         if host_of(call).gone:
             call.finish(lost="it had died before")
         else:
-            state, versions = call.luggage
-            call.luggage = Luggage({key: (number, across(value)) for key, (number, value) in state.items()}, versions)
+            state, versions = call.piggyback
+            call.piggyback = Piggyback({key: (number, across(value)) for key, (number, value) in state.items()}, versions)
             call.args = tuple(map(arriving, call.args))
             self.queue.append(call)
 
@@ -379,7 +379,7 @@ def without_work(call: Call) -> Call:
         before.args = (request._replace(most=0, feed=()),)
     else:
         before.method, before.args = "arrive", ()
-    before.luggage = call.luggage
+    before.piggyback = call.piggyback
     return before
 
 

@@ -29,7 +29,7 @@ def urgent(tickets: Mapping[Ticket, Call]) -> list[Ticket]:
         if call.timeout_s is not None:
             return list(tickets)
     for shard, messages in told.items():
-        if not rest or shard.leaving or len(messages) >= shard.pool.actors.mailbox:
+        if not rest or shard.draining or len(messages) >= shard.pool.actors.mailbox:
             rest.append(messages[len(messages) // 2])
     return rest
 

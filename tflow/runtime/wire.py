@@ -17,7 +17,7 @@ from tflow.combinators.methods import portable
 from tflow.errors import PlanError, TflowError
 from tflow.runtime.base import Call
 from tflow.runtime.border import SIMPLE, Parcel
-from tflow.runtime.host import Luggage, Reply, Request
+from tflow.runtime.host import Piggyback, Reply, Request
 from tflow.runtime.program import packed as packed_program
 from tflow.runtime.refs import Remote, has_remote
 from tflow.runtime.stats import Reading
@@ -48,7 +48,7 @@ def pack(call: Call) -> tuple[bytes, list[object]]:
     beside: list[object] = []
     state = [
         (policy, packed(method), number, stowed(value, beside))
-        for (policy, method), (number, value) in call.luggage.state.items()
+        for (policy, method), (number, value) in call.piggyback.state.items()
     ]
     args: tuple[object, ...]
     if isinstance(request := call.args[0] if call.args else None, Request):
@@ -57,21 +57,21 @@ def pack(call: Call) -> tuple[bytes, list[object]]:
         args = key, flat, resume, fuse, most, by_ref, [(stowed(value, beside), origin) for value, origin in feed], last
     else:
         args = tuple(packed(value) if index == 0 else stowed(value, beside) for index, value in enumerate(call.args))
-    return pickle.dumps((call.method, state, call.luggage.versions, args), protocol=5), beside
+    return pickle.dumps((call.method, state, call.piggyback.versions, args), protocol=5), beside
 
 
-def unpack(message: bytes, beside: Sequence[object]) -> tuple[str, Luggage, tuple[object, ...]]:
+def unpack(message: bytes, beside: Sequence[object]) -> tuple[str, Piggyback, tuple[object, ...]]:
     """The method, the state and the arguments of a call."""
     method, state, versions, args = pickle.loads(message)  # noqa: S301  # packed by our own driver
-    luggage = Luggage(
+    piggyback = Piggyback(
         {(policy, unpacked(name)): (number, opened(value, beside)) for policy, name, number, value in state}, versions
     )
     if method == "pull":
         key, flat, resume, fuse, most, by_ref, feed, last = args
         fed = tuple((opened(value, beside), origin) for value, origin in feed)
-        return method, luggage, (Request(key, flat and flat.open()[-1], resume, fuse, most, by_ref, fed, last),)
+        return method, piggyback, (Request(key, flat and flat.open()[-1], resume, fuse, most, by_ref, fed, last),)
     fns = [unpacked(name) for name in args[:1]]
-    return method, luggage, (*fns, *(opened(value, beside) for value in args[1:]))
+    return method, piggyback, (*fns, *(opened(value, beside) for value in args[1:]))
 
 
 Answer = tuple[list[object], list[object], int, bool, TflowError | None, int, Sequence[tuple[int, ...]]]
@@ -93,7 +93,7 @@ def pack_reply(reply: Reply, shard: Shard, versions: Mapping[str, int]) -> Answe
 def unpack_reply(answer: Answer, call: Call) -> Reply:
     """The reply to this call."""
     items, origins, unused, ended, error, env_steps, readings = answer
-    pool, index, versions = call.shard.pool.name, call.shard.index, call.luggage.versions
+    pool, index, versions = call.shard.pool.name, call.shard.index, call.piggyback.versions
     restored = [
         Provenance(frozenset((Source(pool, index, call.incarnation, origin),)), versions) if isinstance(origin, int) else origin
         for origin in origins

@@ -12,7 +12,7 @@ from tflow.combinators.create import from_range, par_from_items, par_from_range
 from tflow.combinators.stream import Iter
 from tflow.combinators.union import Union
 from tflow.errors import PlanError
-from tflow.runtime.sim import FATES, NO_FAULTS, Faults
+from tflow.runtime.sim import CALL_FAULTS, NO_FAULTS, Faults
 from tflow.types import ActorOp, Shard
 
 
@@ -29,7 +29,7 @@ def tapes(max_size: int = 60) -> st.SearchStrategy[list[int]]:
     return st.binary(max_size=max_size).map(list)
 
 
-KINDS = (*FATES, "refuses")
+KINDS = (*CALL_FAULTS, "refuses")
 
 
 def fault_profiles(
