@@ -12,7 +12,7 @@ from mypy.options import Options
 
 from tests.checking.support import places, write
 from tflow.checking.engine import Engine
-from tflow.checking.layout import Batch, batches, imported, python_files
+from tflow.checking.layout import FileGroup, batches, imported, python_files
 from tflow.errors import PlanError
 
 HELPER = "def f() -> int:\n    return 1\n"
@@ -79,7 +79,7 @@ def test_roots_are_where_imports_begin_and_mypy_names_no_module_twice(
         assert len(set(names)) == len(batch.files), names
 
 
-def names_for_mypy(batch: Batch, folder: Path) -> list[str]:
+def names_for_mypy(batch: FileGroup, folder: Path) -> list[str]:
     options = Options()
     options.explicit_package_bases = options.namespace_packages = True
     options.mypy_path = [str(folder / root) for root in batch.roots]

@@ -35,7 +35,7 @@ from tflow.combinators import nodes
 from tflow.laws import EQUIVALENCE, SURVIVAL
 from tflow.runtime.base import Mailbox
 from tflow.runtime.shards import MOST_DEATHS
-from tflow.testing import Faults, History, Schedule, SimRuntime, fault_profiles, plans, schedules, simulate, tapes
+from tflow.testing import Faults, History, SimRuntime, SimSchedule, fault_profiles, plans, schedules, simulate, tapes
 
 deaths = fault_profiles(("dies_before", "dies_after", "refuses", "slow"))
 anything = fault_profiles(("dies_before", "dies_after", "refuses", "slow", "raises", "hangs"), most=2)
@@ -45,14 +45,16 @@ anything = fault_profiles(("dies_before", "dies_after", "refuses", "slow", "rais
 
 
 @given(shards=shard_counts, count=st.integers(0, 12), schedule=schedules(deaths))
-def test_a_synchronous_plan_over_values_shows_the_same_whatever_dies(shards: int, count: int, schedule: Schedule) -> None:
+def test_a_synchronous_plan_over_values_shows_the_same_whatever_dies(shards: int, count: int, schedule: SimSchedule) -> None:
     stream = par_from_range(count, shards=shards).par_map(lambda x: 2 * x).par_filter(lambda x: x % 3 > 0)
     for plan in (stream.gather_sync(), stream.gather_rounds()):
         EQUIVALENCE.check(simulate(plan, *schedule).items, list(plan.run()))
 
 
 @given(in_flight=st.integers(1, 3), per_call=st.integers(1, 3), count=st.integers(0, 12), schedule=schedules(deaths))
-def test_values_are_neither_lost_nor_repeated_by_a_death(in_flight: int, per_call: int, count: int, schedule: Schedule) -> None:
+def test_values_are_neither_lost_nor_repeated_by_a_death(
+    in_flight: int, per_call: int, count: int, schedule: SimSchedule
+) -> None:
     plan = par_from_range(count, shards=2).gather_async(in_flight=in_flight, per_call=per_call)
     history = simulate(plan, *schedule)
     assert sorted(history.items) == list(range(count))
@@ -60,7 +62,7 @@ def test_values_are_neither_lost_nor_repeated_by_a_death(in_flight: int, per_cal
 
 
 @given(num=shard_counts, in_flight=st.integers(1, 2), schedule=schedules(deaths))
-def test_items_of_actors_arrive_once_in_order_and_lives_are_told_apart(num: int, in_flight: int, schedule: Schedule) -> None:
+def test_items_of_actors_arrive_once_in_order_and_lives_are_told_apart(num: int, in_flight: int, schedule: SimSchedule) -> None:
     history = simulate(sampling(samplers(num)).gather_async(in_flight=in_flight).take(15), *schedule)
     history.check()
     assert len(history.items) == 15
@@ -107,7 +109,7 @@ def test_what_was_counted_before_a_death_stays_counted() -> None:
 
 
 @given(schedule=schedules(fault_profiles(("dies_before", "dies_after", "refuses"), most=8), max_size=100))
-def test_attempts_are_bounded_and_pauses_grow(schedule: Schedule) -> None:
+def test_attempts_are_bounded_and_pauses_grow(schedule: SimSchedule) -> None:
     history = simulate(par_from_range(3, shards=1).gather_sync(), *schedule)
     ends = [moment for moment in history.trace if moment.what.startswith(("dies", "refuses"))]
     in_a_row = longest = 0
@@ -145,7 +147,7 @@ mortal = schedules(fault_profiles(("dies_before", "dies_after"), most=2))
 
 @pytest.mark.parametrize("how", ["sync", "async"])
 @given(num=st.integers(2, 4), schedule=mortal)
-def test_skip_goes_on_with_the_others_until_none_is_left(how: str, num: int, schedule: Schedule) -> None:
+def test_skip_goes_on_with_the_others_until_none_is_left(how: str, num: int, schedule: SimSchedule) -> None:
     history = simulate(gathered(num, how, "skip"), *schedule)
     struck = {moment.place for moment in history.trace if moment.what.startswith("dies")}
     well = {shard: [0, 1, 2] for shard in range(num) if f"make[{shard}]" not in struck}
@@ -161,7 +163,7 @@ def test_skip_goes_on_with_the_others_until_none_is_left(how: str, num: int, sch
 
 @pytest.mark.parametrize("how", ["sync", "async"])
 @given(num=st.integers(2, 4), schedule=mortal)
-def test_raise_ends_with_the_name_of_the_shard_after_what_had_arrived(how: str, num: int, schedule: Schedule) -> None:
+def test_raise_ends_with_the_name_of_the_shard_after_what_had_arrived(how: str, num: int, schedule: SimSchedule) -> None:
     history = simulate(gathered(num, how, "raise"), *schedule)
     struck = [moment.place for moment in history.trace if moment.what.startswith("dies")]
     assert history.happened("starts") == 0, "nobody is made again"
@@ -188,7 +190,7 @@ def test_rounds_without_a_shard_that_left_go_on() -> None:
 
 
 @given(schedule=schedules(fault_profiles(("dies_before", "dies_after"), most=1)))
-def test_an_item_that_was_at_a_dead_actor_is_not_tried_again(schedule: Schedule) -> None:
+def test_an_item_that_was_at_a_dead_actor_is_not_tried_again(schedule: SimSchedule) -> None:
     """Whether it was processed is unknown, so it is counted as lost, and the next one goes to a fresh actor."""
     for flow in ("call", "hand_off"):
         stream: Iter[int] = from_range(6)
@@ -368,13 +370,13 @@ def test_a_message_that_hangs_ends_with_the_limit_of_its_actors() -> None:
 
 
 @given(schedule=schedules(deaths), count=st.integers(0, 6))
-def test_par_take_counts_over_all_lives(schedule: Schedule, count: int) -> None:
+def test_par_take_counts_over_all_lives(schedule: SimSchedule, count: int) -> None:
     plan = par_from_range(10, shards=1).par_take(count).gather_async(per_call=2)
     assert simulate(plan, *schedule).items == list(range(count))
 
 
 @given(schedule=schedules(fault_profiles(("dies_before", "dies_after"))))
-def test_items_that_a_dead_actor_was_fed_are_dropped_by_name(schedule: Schedule) -> None:
+def test_items_that_a_dead_actor_was_fed_are_dropped_by_name(schedule: SimSchedule) -> None:
     for plan in (
         par_from_range(6, shards=2).repartition(2).gather_async(),
         from_range(6).hand_off(ledger_actor(), Total(), on_death="restart"),
@@ -433,7 +435,7 @@ def test_a_call_behind_one_that_raised_is_an_ordinary_call(tape: list[int]) -> N
 
 
 @given(schedule=schedules(fault_profiles(("dies_before", "dies_after", "refuses"))), copies=st.integers(1, 3))
-def test_messages_to_a_dead_actor_are_counted_and_later_ones_arrive(schedule: Schedule, copies: int) -> None:
+def test_messages_to_a_dead_actor_are_counted_and_later_ones_arrive(schedule: SimSchedule, copies: int) -> None:
     stores = create_actors(Store, num=1)
     history = simulate(from_range(5).for_each(Deal(stores, copies)), *schedule)
     assert history.items == list(range(5))
@@ -503,12 +505,12 @@ def ends_well(history: History[object]) -> None:
 
 
 @given(plan=plans(), schedule=schedules(anything))
-def test_any_plan_under_any_fault_ends_with_clean_books(plan: Iter[int], schedule: Schedule) -> None:
+def test_any_plan_under_any_fault_ends_with_a_balanced_ledger(plan: Iter[int], schedule: SimSchedule) -> None:
     ends_well(simulate(plan, *schedule))
 
 
 @given(plan=plans(), schedule=schedules(anything))
-def test_one_tape_one_trace(plan: Iter[int], schedule: Schedule) -> None:
+def test_one_tape_one_trace(plan: Iter[int], schedule: SimSchedule) -> None:
     """Byte for byte; and the choices that were read are a tape that gives the same run."""
     first, second = simulate(plan, *schedule), simulate(plan, *schedule)
     assert str(first) == str(second)

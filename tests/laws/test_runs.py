@@ -270,7 +270,7 @@ def test_results_of_another_actor_keep_the_provenance_of_their_input(runtime: st
     per_call=st.integers(1, 3),
     stop=st.integers(0, 12),
 )
-def test_the_books_balance_after_every_poll_and_after_an_early_stop(
+def test_the_ledger_balances_after_every_poll_and_after_an_early_stop(
     runtime: str, limits: list[int], in_flight: int, per_call: int, stop: int
 ) -> None:
     stream = sampling(samplers(len(limits), limits)).gather_async(in_flight=in_flight, per_call=per_call)

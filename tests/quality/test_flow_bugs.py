@@ -40,7 +40,7 @@ from tflow.laws import (
 from tflow.runtime import chain, feed, gather, host, joints, shards, unary
 from tflow.runtime.answers import DONE, Answer, Ready
 from tflow.runtime.base import Runtime
-from tflow.testing import History, Schedule, check_combinator, explore, fault_profiles
+from tflow.testing import History, SimSchedule, check_combinator, explore, fault_profiles
 from tflow.testing.sources import Item, Maker, makers
 
 Patch = Callable[[pytest.MonkeyPatch], None]
@@ -100,7 +100,7 @@ def schedule(
 
     def search(examples: int) -> tuple[int, int] | None:
         found = explore(plan, check, examples=examples, **{"faults": fault_profiles(), **more})
-        return None if found is None else (found.examples, size(Schedule(found.tape, found.faults)))
+        return None if found is None else (found.examples, size(SimSchedule(found.tape, found.faults)))
 
     return law, search
 
@@ -169,7 +169,7 @@ def branches_that_share_a_mutable_item(patch: pytest.MonkeyPatch) -> None:
 @bug(law(SURVIVAL, gather_async, parallel=True), flaw=6, size=6)
 def one_death_that_ends_everything(patch: pytest.MonkeyPatch) -> None:
     class Wrong(gather.Stream):
-        def on_actor_lost(self, link: gather.Link) -> None:
+        def on_actor_lost(self, link: gather.ShardLink) -> None:
             for each in self.links:
                 each.ended = True
 
@@ -178,7 +178,7 @@ def one_death_that_ends_everything(patch: pytest.MonkeyPatch) -> None:
 
 @bug(law(SURVIVAL, lambda s: s.gather_async(on_death="skip"), parallel=True), flaw=6, size=6)
 def a_stream_that_ends_quietly(patch: pytest.MonkeyPatch) -> None:
-    def give_up(self: gather.Gather, link: gather.Link) -> None:
+    def give_up(self: gather.Gather, link: gather.ShardLink) -> None:
         for each in self.links:
             each.ended = True
 
@@ -267,14 +267,14 @@ def every_item_is_counted(history: History[Item]) -> None:
 
 @bug(schedule(BALANCE, endless, every_item_is_counted, most=9), flaw=18, size=3)
 def counters_reset_on_recovery(patch: pytest.MonkeyPatch) -> None:
-    def handshake(self: gather.Link) -> tuple[nodes.Node | None, dict[int, int]]:
+    def handshake(self: gather.ShardLink) -> tuple[nodes.Node | None, dict[int, int]]:
         if self.told_incarnation == self.shard.incarnation:
             return None, {}
         self.told_incarnation = self.shard.incarnation
         self.readings = {}
         return self.program, {}
 
-    patch.setattr(gather.Link, "handshake", handshake)
+    patch.setattr(gather.ShardLink, "handshake", handshake)
 
 
 @bug(law(FRESHNESS, gather_async, parallel=True), flaw=18, size=5)
@@ -294,7 +294,7 @@ def a_new_life_with_the_first_weights(patch: pytest.MonkeyPatch) -> None:
 class ReissuesFirst(gather.Stream):
     """The next call is under way before the item is handed on."""
 
-    def take_in(self, link: gather.Link) -> None:
+    def take_in(self, link: gather.ShardLink) -> None:
         super().take_in(link)
         if not link.ended:
             self.issue(link, count=self.node.per_call)
@@ -313,7 +313,7 @@ def a_gather_that_works_ahead(patch: pytest.MonkeyPatch) -> None:
 @bug(law(BOUNDEDNESS, gather_async, parallel=True, bound=1), size=4)
 def more_calls_than_promised(patch: pytest.MonkeyPatch) -> None:
     class Wrong(gather.Stream):
-        def issue(self, link: gather.Link, **request: Any) -> None:  # Any: handed through
+        def issue(self, link: gather.ShardLink, **request: Any) -> None:  # Any: handed through
             super().issue(link, **request)
             super().issue(link, **request)
 
@@ -323,7 +323,7 @@ def more_calls_than_promised(patch: pytest.MonkeyPatch) -> None:
 @bug(law(CONSERVATION, gather_async, parallel=True), size=8)
 def only_the_last_of_several_results_is_kept(patch: pytest.MonkeyPatch) -> None:
     class Wrong(gather.Stream):
-        def take_in(self, link: gather.Link) -> None:
+        def take_in(self, link: gather.ShardLink) -> None:
             while len(self.ready) > 0:
                 super().take_in(link)
                 self.buffer.clear()
@@ -359,8 +359,8 @@ def as_without_faults(history: History[int]) -> None:
 
 @bug(schedule(SURVIVAL, values, as_without_faults), size=2)
 def values_that_a_new_life_reads_again(patch: pytest.MonkeyPatch) -> None:
-    handshake = gather.Link.handshake
-    patch.setattr(gather.Link, "handshake", lambda self: (handshake(self)[0], {}))
+    handshake = gather.ShardLink.handshake
+    patch.setattr(gather.ShardLink, "handshake", lambda self: (handshake(self)[0], {}))
 
 
 @bug(schedule(SURVIVAL, values, as_without_faults), size=2)

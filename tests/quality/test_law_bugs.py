@@ -68,7 +68,7 @@ def a_short_last_batch_that_is_dropped(patch: pytest.MonkeyPatch) -> None:
                 else:
                     yield answer
 
-    swap(patch, nodes.Batch, Wrong)
+    swap(patch, nodes.BatchItems, Wrong)
 
 
 @breaks(test_transforms.test_par_batch_then_par_flatten_is_the_identity)
@@ -240,7 +240,9 @@ breaks(test_gather.test_drop_oldest_counts_what_it_drops_and_keeps_order)(test_f
 def a_remainder_that_is_never_flushed(patch: pytest.MonkeyPatch) -> None:
     issue = gather.Gather.issue
 
-    def unfinished(self: gather.Gather, link: gather.Link, *, last: bool = False, **rest: Any) -> None:  # Any: handed through
+    def unfinished(
+        self: gather.Gather, link: gather.ShardLink, *, last: bool = False, **rest: Any
+    ) -> None:  # Any: handed through
         issue(self, link, last=False, **rest)
 
     patch.setattr(gather.Gather, "issue", unfinished)
@@ -440,7 +442,7 @@ def the_version_of_now_instead_of_the_call(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(host.ActorSite, "stamp", too_new)
 
 
-@breaks(test_runs.test_the_books_balance_after_every_poll_and_after_an_early_stop)
+@breaks(test_runs.test_the_ledger_balances_after_every_poll_and_after_an_early_stop)
 def buffers_that_vanish_at_the_end(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(gather.Gather, "drop", lambda self, reason, count=1: None)
 
@@ -464,7 +466,7 @@ def an_error_that_eats_what_was_done_before(patch: pytest.MonkeyPatch) -> None:
 @breaks(test_runs.test_in_a_round_the_healthy_shards_are_delivered_first)
 def a_failure_that_ends_healthy_shards(patch: pytest.MonkeyPatch) -> None:
     class Wrong(gather.Rounds):
-        def take_in(self, link: gather.Link) -> None:
+        def take_in(self, link: gather.ShardLink) -> None:
             super().take_in(link)
             self.raise_failure()
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from tflow import Place, PlanError
-from tflow.runtime.cluster import Settings, path_of
+from tflow.runtime.cluster import ClusterSettings, path_of
 
 
-def settings(**given: Any) -> Settings:  # Any: wrong values, on purpose
+def settings(**given: Any) -> ClusterSettings:  # Any: wrong values, on purpose
     usual = {
         "address": None,
         "num_cpus": None,
@@ -23,7 +23,7 @@ def settings(**given: Any) -> Settings:  # Any: wrong values, on purpose
         "dashboard": False,
         "logs": True,
     }
-    return Settings(**(usual | given))
+    return ClusterSettings(**(usual | given))
 
 
 WRONG: Sequence[tuple[dict[str, Any], str]] = [  # Any: as above

@@ -22,7 +22,7 @@ from types import TracebackType
 from typing import Self
 
 from tflow.checking.findings import SYNTAX, CheckFailed, Finding
-from tflow.checking.layout import Batch, batches
+from tflow.checking.layout import FileGroup, batches
 from tflow.checking.places import Sources
 from tflow.extras import require
 
@@ -75,7 +75,7 @@ class Engine:
         """Everything that mypy and the plugin object to, in whichever file."""
         return [finding for batch in batches(files, self.folder) for finding in self.check_batch(batch)]
 
-    def check_batch(self, batch: Batch) -> list[Finding]:
+    def check_batch(self, batch: FileGroup) -> list[Finding]:
         listed = self.desk / "files.txt"  # a file, since a command line has a limit
         listed.write_text("\n".join(as_argument(file) for file in batch.files), encoding="utf-8")
         return self.read(self.run("mypy", *self.options(batch.roots), f"@{listed}"))

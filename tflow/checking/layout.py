@@ -21,7 +21,7 @@ IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import\b|import[ \t]+([^
 
 
 @dataclass(frozen=True)
-class Batch:
+class FileGroup:
     """Files that one run of mypy checks together, and the folders in which their module names begin."""
 
     files: tuple[str, ...]
@@ -58,7 +58,7 @@ def _walk(folder: Path) -> Iterator[Path]:
         yield from (Path(place, name) for name in sorted(files) if name.endswith(".py"))
 
 
-def batches(files: Sequence[str], folder: Path) -> list[Batch]:
+def batches(files: Sequence[str], folder: Path) -> list[FileGroup]:
     """Share the files out so that no run of mypy meets a module name twice. Nearly always there is one batch."""
     roots = _Roots(files, folder)
     groups: dict[str, dict[str, str]] = {}
@@ -74,7 +74,7 @@ def batches(files: Sequence[str], folder: Path) -> list[Batch]:
         else:
             shared.append({root: modules})
     return [
-        Batch(
+        FileGroup(
             files=tuple(file for modules in batch.values() for file in modules.values()),
             roots=tuple(root for root in batch if root != "."),
         )

@@ -13,7 +13,7 @@ from types import FrameType
 
 from tflow.checking.engine import Engine, as_argument, environment
 from tflow.checking.findings import CheckFailed, Finding, Report, counted
-from tflow.checking.layout import Batch, batches, python_files
+from tflow.checking.layout import FileGroup, batches, python_files
 from tflow.errors import PlanError, TflowError
 
 PAUSE_S = 0.2
@@ -59,7 +59,7 @@ class DaemonEngine(Engine):
         self.stop()
         return super().check(files)
 
-    def ask(self, batch: Batch) -> list[Finding]:
+    def ask(self, batch: FileGroup) -> list[Finding]:
         now = stamps(batch.files, self.folder)
         unnoticed = any(looks_the_same(self.known.get(file), stamp) for file, stamp in now.items())
         if self.daemon is None or self.served != batch.roots or unnoticed:

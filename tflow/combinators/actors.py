@@ -74,8 +74,8 @@ class Actors(Generic[W_co]):
         where = type(self).__name__
         check.function(where, self.make)
         check.called_with(where, self.make, "one argument, the Shard")
-        check.whole(where, "num", self.num, least=1, most=check.MOST_ACTORS)
-        check.whole(where, "mailbox", self.mailbox, least=1)
+        check.integer(where, "num", self.num, least=1, most=check.MOST_ACTORS)
+        check.integer(where, "mailbox", self.mailbox, least=1)
         if self.timeout_s is not None:
             check.positive(where, "timeout_s", self.timeout_s)
         check.instance(where, "name", self.name, str, "a string")

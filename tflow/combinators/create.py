@@ -31,7 +31,7 @@ def from_items(items: Iterable[U], *, repeat: bool = False) -> Iter[U, Sync]:
     >>> list(from_items("abc").run())
     ['a', 'b', 'c']
     """
-    return Iter(nodes.FromItems(frozen("from_items", items), check.yes_or_no("from_items", "repeat", repeat)))
+    return Iter(nodes.FromItems(frozen("from_items", items), check.boolean("from_items", "repeat", repeat)))
 
 
 @obeys(EQUIVALENCE)
@@ -41,8 +41,8 @@ def from_range(count: int, *, repeat: bool = False) -> Iter[int, Sync]:
 
     Law: as ``from_items(range(count))``.
     """
-    check.whole("from_range", "count", count, least=0)
-    return Iter(nodes.FromItems(range(count), check.yes_or_no("from_range", "repeat", repeat)))
+    check.integer("from_range", "count", count, least=0)
+    return Iter(nodes.FromItems(range(count), check.boolean("from_range", "repeat", repeat)))
 
 
 @obeys(EQUIVALENCE)
@@ -93,7 +93,7 @@ def par_from_items(items: Iterable[U], *, shards: int = 2, repeat: bool = False)
     >>> list(par_from_items("abc", shards=2).gather_sync().run())
     ['a', 'b', 'c']
     """
-    check.whole("par_from_items", "shards", shards, least=1, most=check.MOST_ACTORS)
+    check.integer("par_from_items", "shards", shards, least=1, most=check.MOST_ACTORS)
     values = frozen("par_from_items", items)
     parts = tuple(values[index::shards] for index in range(shards))
     return _over_parts("par_from_items", parts, repeat, hints.of_values(values))
@@ -106,8 +106,8 @@ def par_from_range(count: int, *, shards: int = 2, repeat: bool = False) -> ParI
 
     Law: the shards, one after the other, are ``range(count)``.
     """
-    check.whole("par_from_range", "shards", shards, least=1, most=check.MOST_ACTORS)
-    check.whole("par_from_range", "count", count, least=0)
+    check.integer("par_from_range", "shards", shards, least=1, most=check.MOST_ACTORS)
+    check.integer("par_from_range", "count", count, least=0)
     small, longer = divmod(count, shards)
     edges = [index * small + min(index, longer) for index in range(shards + 1)]
     parts = tuple(range(start, stop) for start, stop in pairwise(edges))
@@ -164,6 +164,6 @@ class Dealt(Generic[U]):
 def _over_parts(
     name: str, parts: tuple[Iterable[U] | Callable[[], Iterable[U]], ...], repeat: bool, element: object
 ) -> ParIter[U]:
-    check.yes_or_no(name, "repeat", repeat)
+    check.boolean(name, "repeat", repeat)
     deal = Dealt(tuple(Part(values, repeat) for values in parts))
     return ParIter(nodes.FromActors(Actors(deal, len(parts), name), Part.read, opens=True, holds=element))

@@ -138,8 +138,8 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G]):
 
         Law: ``par_batch(n)`` then ``par_flatten`` is the identity, per shard.
         """
-        check.whole("par_batch", "size", size, least=1, hint="To pass items through unbatched, drop par_batch().")
-        return ParIter(nodes.Batch(self.node, size))
+        check.integer("par_batch", "size", size, least=1, hint="To pass items through unbatched, drop par_batch().")
+        return ParIter(nodes.BatchItems(self.node, size))
 
     @obeys(EQUIVALENCE)
     def par_take(self, count: int) -> ParIter[T, G]:
@@ -147,7 +147,7 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G]):
 
         Law: as ``take``, per shard.
         """
-        check.whole("par_take", "count", count, least=0)
+        check.integer("par_take", "count", count, least=0)
         return ParIter(nodes.Take(self.node, count))
 
     @obeys(EQUIVALENCE)
@@ -165,8 +165,8 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G]):
 
         Law: as ``shuffle``, per shard.
         """
-        check.whole("par_shuffle", "buffer", buffer, least=1)
-        check.whole("par_shuffle", "seed", seed, least=0)
+        check.integer("par_shuffle", "buffer", buffer, least=1)
+        check.integer("par_shuffle", "seed", seed, least=0)
         return ParIter(nodes.Shuffle(self.node, buffer, seed))
 
     @obeys(EQUIVALENCE)
@@ -192,7 +192,7 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G]):
         if not shards:
             raise PlanError("select_shards: give at least one shard.")
         for shard in shards:
-            check.whole("select_shards", "a shard", shard, least=0)
+            check.integer("select_shards", "a shard", shard, least=0)
             if shard >= count:
                 raise PlanError(f"select_shards: there is no shard {shard}; the stream has {count} (0 to {count - 1}).")
         if len(set(shards)) < len(shards):
@@ -209,7 +209,7 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G]):
 
         Law: the same multiset of items; at most one item per new actor is under way.
         """
-        check.whole("repartition", "shards", shards, least=1, most=check.MOST_ACTORS)
+        check.integer("repartition", "shards", shards, least=1, most=check.MOST_ACTORS)
         check.fault_policy("repartition", on_death, timeout_s)
         fresh: Actors[object] = Actors(Blank(), shards, "repartition")
         return ParIter(nodes.Scatter(fresh, nodes.GatherAsync(self.node, on_death, timeout_s)))
@@ -264,7 +264,7 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G]):
         In items, the data of a call lags by at most ``in_flight * per_call - 1`` (with a time budget: by its ``items``).
         ``max_staleness`` drops and counts items older than so many updates.
         """
-        check.whole("gather_async", "in_flight", in_flight, least=1)
+        check.integer("gather_async", "in_flight", in_flight, least=1)
         check.per_call("gather_async", per_call)
         if graph.is_fed(self.node) and (per_call != 1 or max_staleness is not None):
             raise PlanError(
@@ -272,7 +272,7 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G]):
                 "gather before it. Write gather_async(in_flight=...) here."
             )
         if max_staleness is not None:
-            check.whole("gather_async", "max_staleness", max_staleness, least=0)
+            check.integer("gather_async", "max_staleness", max_staleness, least=0)
         check.fault_policy("gather_async", on_death, timeout_s)
         return Iter(nodes.GatherAsync(self.node, on_death, timeout_s, in_flight, per_call, max_staleness))
 

@@ -143,13 +143,13 @@ class Iter(Runnable[T], Splits["Iter[T, C]", "Iter[T, Async]"], Generic[T, C]):
         >>> list(from_items([1, 2, 3]).batch(2).run())
         [[1, 2], [3]]
         """
-        check.whole("batch", "size", size, least=1, hint="To pass items through unbatched, drop batch().")
+        check.integer("batch", "size", size, least=1, hint="To pass items through unbatched, drop batch().")
         for function in (weigh, cut):
             if function is not None:
                 check.function("batch", function)
         if cut is not None and weigh is None:
             raise PlanError("batch: cut= needs weigh=, which says how much an item counts.")
-        return Iter(nodes.Batch(self.node, size, weigh, cut))
+        return Iter(nodes.BatchItems(self.node, size, weigh, cut))
 
     @obeys(EQUIVALENCE, LAZINESS)
     def take(self, count: int) -> Iter[T, C]:
@@ -157,7 +157,7 @@ class Iter(Runnable[T], Splits["Iter[T, C]", "Iter[T, Async]"], Generic[T, C]):
 
         Law: as ``itertools.islice``; issues at most ``count`` calls plus what may be in flight.
         """
-        check.whole("take", "count", count, least=0)
+        check.integer("take", "count", count, least=0)
         return Iter(nodes.Take(self.node, count))
 
     @obeys(EQUIVALENCE, ISOLATION)
@@ -188,8 +188,8 @@ class Iter(Runnable[T], Splits["Iter[T, C]", "Iter[T, Async]"], Generic[T, C]):
 
         Law: a permutation, a function of the seed; no item comes out more than ``buffer`` places early.
         """
-        check.whole("shuffle", "buffer", buffer, least=1)
-        check.whole("shuffle", "seed", seed, least=0)
+        check.integer("shuffle", "buffer", buffer, least=1)
+        check.integer("shuffle", "seed", seed, least=0)
         return Iter(nodes.Shuffle(self.node, buffer, seed))
 
     @obeys(EQUIVALENCE)
@@ -222,8 +222,8 @@ class Iter(Runnable[T], Splits["Iter[T, C]", "Iter[T, Async]"], Generic[T, C]):
         if seconds is not None:
             return Iter(nodes.Every(self.node, "seconds", check.positive("every", "seconds", seconds)))
         if steps is not None:
-            return Iter(nodes.Every(self.node, "steps", check.whole("every", "steps", steps, least=1)))
-        return Iter(nodes.Every(self.node, "items", check.whole("every", "items", items or 0, least=1)))
+            return Iter(nodes.Every(self.node, "steps", check.integer("every", "steps", steps, least=1)))
+        return Iter(nodes.Every(self.node, "items", check.integer("every", "items", items or 0, least=1)))
 
     @obeys(EQUIVALENCE, BOUNDEDNESS)
     def call(
@@ -263,7 +263,7 @@ class Iter(Runnable[T], Splits["Iter[T, C]", "Iter[T, Async]"], Generic[T, C]):
         ``"drop_oldest"`` drops is counted.
         """
         check.instance("hand_off", "actor", actor, Actor, "one actor, made by create_actor()")
-        check.whole("hand_off", "mailbox", mailbox, least=1)
+        check.integer("hand_off", "mailbox", mailbox, least=1)
         check.one_of("hand_off", "on_full", on_full, ("block", "drop_oldest"))
         check.fault_policy("hand_off", on_death, timeout_s)
         operator = check.operator("hand_off", op)

@@ -50,7 +50,7 @@ class Run(Generic[T]):
 
     def __init__(self, plan: Runnable[T], *, runtime: Runtime | None, seed: int, fuse: bool) -> None:
         self._closed = True  # until everything below has worked
-        check.whole("run", "seed", seed, least=0)
+        check.integer("run", "seed", seed, least=0)
         if runtime is not None:
             check.instance("run", "runtime", runtime, Runtime, "a runtime, such as LocalRuntime()")
             if runtime.closed:
@@ -213,7 +213,7 @@ class Run(Generic[T]):
         Law: nothing that was asked for is lost.
         """
         self._check_open()
-        check.whole("resize", "num", num, least=1, most=check.MOST_ACTORS)
+        check.integer("resize", "num", num, least=1, most=check.MOST_ACTORS)
         if not any(actors is named for named in graph.actors_in(self.plan.node)):
             raise PlanError(f"resize: the plan does not name the actors {actors!r}.")
         if isinstance(actors, (Actor, Resident)):

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from tflow.combinators import nodes
 from tflow.runtime.answers import DONE, SKIP, WAITING, Answer, Ready
 from tflow.runtime.cell import Cell, Site
-from tflow.runtime.gather import Gather, Link, Rounds, Stream
+from tflow.runtime.gather import Gather, Rounds, ShardLink, Stream
 
 
 class FedRounds(Rounds):
@@ -90,7 +90,7 @@ class FedStream(Gather):
                 self.ups[0].close()  # every shard has ended, perhaps before the stream that feeds them
                 yield self.end()
 
-    def take_one(self, alive: list[Link]) -> Answer:
+    def take_one(self, alive: list[ShardLink]) -> Answer:
         """Take an item from upstream if there is room for it, and pass on what can be passed on."""
         free = [link for link in alive if len(link.calls) < (1 if self.dropping else self.room)]
         answer: Answer = WAITING

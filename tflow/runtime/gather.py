@@ -23,7 +23,7 @@ EVERYTHING = 2**62
 """A fed shard answers with all that its input gives."""
 
 
-class Link:
+class ShardLink:
     """One shard of one gather."""
 
     def __init__(self, index: int, source: nodes.Node, shard: LiveShard, program: nodes.Node) -> None:
@@ -77,13 +77,13 @@ class Gather(Cell):
         self.on_death, self.timeout_s = node.on_death, node.timeout_s
         self.position = site.positions[node]
         self.by_ref = node in site.carriers
-        self.buffer: deque[tuple[Ready, Link]] = deque()
+        self.buffer: deque[tuple[Ready, ShardLink]] = deque()
         self.failure: TflowError | None = None
         self.staleness: dict[str, Staleness] = {}
-        self.links: list[Link] = []
-        self.last_dead: Link | None = None
+        self.links: list[ShardLink] = []
+        self.last_dead: ShardLink | None = None
         self.numbers = count()
-        self.ready: deque[Link] = deque()
+        self.ready: deque[ShardLink] = deque()
         """Links whose oldest call is finished, in the order of finishing."""
         super().__init__(node, ups, site)
         self.join()
@@ -92,9 +92,9 @@ class Gather(Cell):
         """Take part with the shards that there are: at the start, and whenever actors have come or gone."""
         self.resizes = self.site.runtime.resizes
         known = {(link.source, link.shard): link for link in self.links}
-        present: list[Link] = []
+        present: list[ShardLink] = []
         for source, shard, program in self.shards():
-            link = known.get((source, shard)) or Link(next(self.numbers), source, shard, program)
+            link = known.get((source, shard)) or ShardLink(next(self.numbers), source, shard, program)
             present.append(link)
             if (source, shard) not in known:
                 self.on_shard_joined(link)
@@ -103,7 +103,7 @@ class Gather(Cell):
             link.ended = True
         self.links = present + gone
 
-    def on_shard_joined(self, link: Link) -> None:
+    def on_shard_joined(self, link: ShardLink) -> None:
         """Called when a shard takes part for the first time."""
 
     def shards(self) -> Iterator[tuple[nodes.Node, LiveShard, nodes.Node]]:
@@ -122,7 +122,9 @@ class Gather(Cell):
         if self.resizes != self.site.runtime.resizes:
             self.join()
 
-    def issue(self, link: Link, *, count: int | TimeBudget = EVERYTHING, feed: Ready | None = None, last: bool = False) -> None:
+    def issue(
+        self, link: ShardLink, *, count: int | TimeBudget = EVERYTHING, feed: Ready | None = None, last: bool = False
+    ) -> None:
         """Ask a shard for items."""
         key = (self.site.run, self.position, link.index)
         fed = () if feed is None else (feed,)
@@ -132,7 +134,7 @@ class Gather(Cell):
         call.tag = link
         link.calls.append(call)
 
-    def gate_refusal(self, link: Link, count: int | TimeBudget = 1) -> str:
+    def gate_refusal(self, link: ShardLink, count: int | TimeBudget = 1) -> str:
         """Why the gate of a shard refuses a call for so many items; empty if it admits the call, which is then counted."""
         if link.source.gate is None:
             return ""
@@ -145,7 +147,7 @@ class Gather(Cell):
 
     def arrived(self, call: Call) -> None:
         link = call.tag
-        assert isinstance(link, Link)
+        assert isinstance(link, ShardLink)
         if isinstance(call.reply, Reply):
             self.site.counters.received += len(call.reply.items) + call.reply.unused
             self.drop("ended", call.reply.unused)
@@ -154,7 +156,7 @@ class Gather(Cell):
         if link.calls and link.calls[0] is call:
             self.ready.append(link)
 
-    def take_in(self, link: Link) -> None:
+    def take_in(self, link: ShardLink) -> None:
         """Move the oldest answer of a shard into the buffer."""
         call = link.calls.popleft()
         if link.calls and link.calls[0].done:
@@ -177,7 +179,7 @@ class Gather(Cell):
             self.seen += len(reply.items)
         self.buffer.extend((ready, link) for ready in zip(reply.items, reply.origins, strict=True))
 
-    def on_actor_lost(self, link: Link) -> None:
+    def on_actor_lost(self, link: ShardLink) -> None:
         """Apply ``on_death``: a call was lost with its actor."""
         policy, shard = self.on_death, link.shard
         if shard.draining:
@@ -273,9 +275,9 @@ class Rounds(Gather):
     """``gather_sync`` and ``gather_rounds``: a barrier per round."""
 
     def __init__(self, node: nodes.Node, ups: tuple[Cell, ...], site: Site) -> None:
-        self.asked: list[Link] = []
+        self.asked: list[ShardLink] = []
         """The shards that take part in the round under way."""
-        self.admitted: set[Link] = set()
+        self.admitted: set[ShardLink] = set()
         """Shards that the gate has admitted to the next round so far."""
         super().__init__(node, ups, site)
 
@@ -343,11 +345,11 @@ class Stream(Gather):
     node: nodes.GatherAsync
 
     def __init__(self, node: nodes.Node, ups: tuple[Cell, ...], site: Site) -> None:
-        self.finished: list[Link] = []
+        self.finished: list[ShardLink] = []
         """Shards that have room for another call."""
         super().__init__(node, ups, site)
 
-    def on_shard_joined(self, link: Link) -> None:
+    def on_shard_joined(self, link: ShardLink) -> None:
         self.finished.append(link)
 
     def answers(self) -> Iterator[Answer]:

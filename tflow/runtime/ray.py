@@ -101,7 +101,7 @@ class RayRuntime(Runtime):
         super().__init__()
         self.closed = True  # until everything below has worked
         self.start_timeout_s = check.positive("RayRuntime", "start_timeout_s", start_timeout_s)
-        settings = cluster.Settings(address, num_cpus, num_gpus, store_mb, modules, dashboard, logs)
+        settings = cluster.ClusterSettings(address, num_cpus, num_gpus, store_mb, modules, dashboard, logs)
         self.owns = not ray.is_initialized()
         """The connection ends with this session; a cluster that it started ends too."""
         settings.check(running=not self.owns)
@@ -115,7 +115,7 @@ class RayRuntime(Runtime):
         """What makes the actors of each description, packed once."""
         self.closed = False
 
-    def _connect(self, settings: cluster.Settings, arguments: dict[str, Any]) -> None:  # Any: keyword arguments
+    def _connect(self, settings: cluster.ClusterSettings, arguments: dict[str, Any]) -> None:  # Any: keyword arguments
         if settings.address is None:
             cluster.secure()
         else:

@@ -62,7 +62,7 @@ class Faults:
 
     def __post_init__(self) -> None:
         for kind in (*CALL_FAULTS, "refuses"):
-            check.whole("Faults", kind, getattr(self, kind), least=0)
+            check.integer("Faults", kind, getattr(self, kind), least=0)
         check.positive("Faults", "slow_s", self.slow_s)
 
     def __repr__(self) -> str:

@@ -95,7 +95,7 @@ class Grouping(Cell):
 
 
 class BatchCell(Grouping):
-    node: nodes.Batch
+    node: nodes.BatchItems
     weight = 0
     """Of what is held."""
     rest: Ready | None = None

@@ -127,7 +127,7 @@ def simulate(
     check.instance("simulate", "plan", plan, Runnable, "a stream or a plan")
     check.instance("simulate", "tape", tape, Iterable, "whole numbers; faults are the next argument")
     check.instance("simulate", "faults", faults, Faults, "Faults(...)")
-    check.whole("simulate", "most", most, least=0)
+    check.integer("simulate", "most", most, least=0)
     items: list[T] = []
     origins: list[Provenance] = []
     ledgers: list[Ledger] = []

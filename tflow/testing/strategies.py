@@ -16,7 +16,7 @@ from tflow.runtime.sim import CALL_FAULTS, NO_FAULTS, Faults
 from tflow.types import ActorOp, Shard
 
 
-class Schedule(NamedTuple):
+class SimSchedule(NamedTuple):
     """What decides a simulated run: ``simulate(plan, *schedule)``."""
 
     tape: list[int]
@@ -52,9 +52,9 @@ def _profiles(draw: st.DrawFn, kinds: list[str], most: int) -> Faults:
     return Faults(**{kind: often for bit, kind in enumerate(kinds) if chosen >> bit & 1})
 
 
-def schedules(faults: st.SearchStrategy[Faults] | None = None, *, max_size: int = 60) -> st.SearchStrategy[Schedule]:
+def schedules(faults: st.SearchStrategy[Faults] | None = None, *, max_size: int = 60) -> st.SearchStrategy[SimSchedule]:
     """Tapes, with faults if a strategy for them is given."""
-    return st.builds(Schedule, tapes(max_size), st.just(NO_FAULTS) if faults is None else faults)
+    return st.builds(SimSchedule, tapes(max_size), st.just(NO_FAULTS) if faults is None else faults)
 
 
 # --------------------------------------------------------------------------- streams and plans

@@ -38,7 +38,7 @@ def check_combinator(
     >>> TestMerge = check_combinator(lambda a, b: Union(a, b), inputs=2, laws=[CONSERVATION, ORDER])
     >>> TestMerge().test_conservation()
     """
-    check.whole("check_combinator", "inputs", inputs, least=1)
+    check.integer("check_combinator", "inputs", inputs, least=1)
     if not laws:
         raise PlanError("check_combinator: say which laws the combinator obeys.")
     for law in laws:
