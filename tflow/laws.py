@@ -195,7 +195,8 @@ def FRESHNESS(seen: Iterable[tuple[int, int]]) -> str:
 
 @law(
     "balance",
-    "Every call is in flight, answered, lost or abandoned; every item is delivered, buffered or dropped by name; the sums hold.",
+    "Every call is in flight, answered, lost or abandoned; every item is delivered, buffered or dropped for a stated reason; "
+    "the sums hold.",
     "Counters that do not add up hide what was lost.",
 )
 def BALANCE(ledger: Ledger) -> str:

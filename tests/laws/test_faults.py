@@ -62,19 +62,19 @@ def test_values_are_neither_lost_nor_repeated_by_a_death(
 
 
 @given(num=shard_counts, in_flight=st.integers(1, 2), schedule=schedules(deaths))
-def test_items_of_actors_arrive_once_in_order_and_lives_are_told_apart(num: int, in_flight: int, schedule: SimSchedule) -> None:
+def test_items_of_actors_arrive_once_in_order_per_incarnation(num: int, in_flight: int, schedule: SimSchedule) -> None:
     history = simulate(sampling(samplers(num)).gather_async(in_flight=in_flight).take(15), *schedule)
     history.check()
     assert len(history.items) == 15
     lives = {(source.shard, source.incarnation) for source in history.shown()}
-    started = {(moment.place, moment.life) for moment in history.trace if moment.what == "starts"}
+    started = {(moment.place, moment.incarnation) for moment in history.trace if moment.what == "starts"}
     assert {(f"make[{shard}]", life) for shard, life in lives if life} <= started
     lost = history.ledgers[-1].calls.lost
     assert lost <= in_flight * (history.happened("dies_before") + history.happened("dies_after"))
 
 
 class Seeded:
-    """Tells which life it is."""
+    """Tells which incarnation it is."""
 
     def __init__(self, shard: Shard) -> None:
         self.shard = shard
@@ -152,7 +152,7 @@ def test_skip_goes_on_with_the_others_until_none_is_left(how: str, num: int, sch
     struck = {moment.place for moment in history.trace if moment.what.startswith("dies")}
     well = {shard: [0, 1, 2] for shard in range(num) if f"make[{shard}]" not in struck}
     SURVIVAL.check(per_shard(history.items), well)
-    assert history.happened("starts") == 0, "nobody is made again"
+    assert history.happened("starts") == 0, "nobody is restarted"
     if len(struck) == num:
         assert isinstance(history.error, NoHealthyShards)
         assert "all shards died" in str(history.error)
@@ -166,7 +166,7 @@ def test_skip_goes_on_with_the_others_until_none_is_left(how: str, num: int, sch
 def test_raise_ends_with_the_name_of_the_shard_after_what_had_arrived(how: str, num: int, schedule: SimSchedule) -> None:
     history = simulate(gathered(num, how, "raise"), *schedule)
     struck = [moment.place for moment in history.trace if moment.what.startswith("dies")]
-    assert history.happened("starts") == 0, "nobody is made again"
+    assert history.happened("starts") == 0, "nobody is restarted"
     if struck:
         assert isinstance(history.error, ShardFailed)
         assert str(history.error).startswith(tuple(f"Shard {place} died under gather_{how}()" for place in struck))
@@ -268,7 +268,7 @@ def test_the_local_runtime_has_no_time_limits() -> None:
         assert run.ledger.calls.lost == 0
 
 
-def test_a_death_is_not_hushed_up_because_enough_items_came_without_it() -> None:
+def test_a_death_is_not_hidden_because_enough_items_came_without_it() -> None:
     plan = sampling(samplers(2)).gather_async(on_death="raise").take(1)
     history = simulate(plan, [0, 0, 1, 1], Faults(dies_before=1))
     assert history.happened("dies_before") == 1
@@ -276,13 +276,13 @@ def test_a_death_is_not_hushed_up_because_enough_items_came_without_it() -> None
     assert isinstance(history.error, ShardFailed)
 
 
-def test_an_error_is_not_hushed_up_because_enough_items_came_without_it() -> None:
+def test_an_error_is_not_hidden_because_enough_items_came_without_it() -> None:
     history = simulate(sampling(samplers(2)).gather_async().take(1), [0, 0, 1, 1], Faults(raises=1))
     assert len(history.items) == 1
     assert isinstance(history.error, OperatorError)
 
 
-def test_an_error_that_arrived_with_the_last_item_is_not_hushed_up() -> None:
+def test_an_error_that_arrived_with_the_last_item_is_not_hidden() -> None:
     def check(sample: Sample) -> Sample:
         if sample.shard == 1:
             raise ValueError("bad sample")
@@ -366,17 +366,17 @@ def test_a_message_that_hangs_ends_with_the_limit_of_its_actors() -> None:
     assert len(history.items) == 3
 
 
-# --------------------------------------------------------------------------- operators over several lives
+# --------------------------------------------------------------------------- operators over several incarnations
 
 
 @given(schedule=schedules(deaths), count=st.integers(0, 6))
-def test_par_take_counts_over_all_lives(schedule: SimSchedule, count: int) -> None:
+def test_par_take_counts_over_all_incarnations(schedule: SimSchedule, count: int) -> None:
     plan = par_from_range(10, shards=1).par_take(count).gather_async(per_call=2)
     assert simulate(plan, *schedule).items == list(range(count))
 
 
 @given(schedule=schedules(fault_profiles(("dies_before", "dies_after"))))
-def test_items_that_a_dead_actor_was_fed_are_dropped_by_name(schedule: SimSchedule) -> None:
+def test_items_that_a_dead_actor_was_fed_are_dropped_and_counted(schedule: SimSchedule) -> None:
     for plan in (
         par_from_range(6, shards=2).repartition(2).gather_async(),
         from_range(6).hand_off(ledger_actor(), Total(), on_death="restart"),

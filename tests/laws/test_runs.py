@@ -101,7 +101,7 @@ def test_two_plans_over_the_same_actors_never_meet(runtime: str, num: int, turns
 
 @over_runtimes
 @given(values=items, shards=shard_counts)
-def test_values_are_read_anew_by_every_run_of_a_session(runtime: str, values: list[int], shards: int) -> None:
+def test_values_are_read_again_by_every_run_of_a_session(runtime: str, values: list[int], shards: int) -> None:
     stream = par_from_items(values, shards=shards).gather_sync()
     with RUNTIMES[runtime]() as session:
         assert list(stream.run(runtime=session)) == values
@@ -374,7 +374,7 @@ def test_in_a_round_the_healthy_shards_are_delivered_first(runtime: str) -> None
 
 
 @over_runtimes
-def test_a_failure_is_not_hushed_up_because_enough_items_came_without_it(runtime: str) -> None:
+def test_a_failure_is_not_hidden_because_enough_items_came_without_it(runtime: str) -> None:
     def check(sample: Sample) -> Sample:
         if sample.shard == 0:
             raise ValueError("bad sample")
@@ -466,7 +466,7 @@ def test_a_live_operator_reaches_only_the_actors_it_names(runtime: str) -> None:
 
 @over_runtimes
 @given(num=st.integers(2, 4))
-def test_state_is_merged_and_rides_with_the_next_call(runtime: str, num: int) -> None:
+def test_state_is_merged_and_sent_with_the_next_call(runtime: str, num: int) -> None:
     """Fifty updates while a shard is not called reach it as one, the latest; they cost no call of their own."""
     actors = samplers(num)
     learn = sampling(actors).select_shards(0).gather_sync().for_each(Learn(actors)).take(50)

@@ -406,7 +406,7 @@ def read_once(part: create.Part[Any]) -> Iterator[Any]:  # Any: as above
     return READERS.setdefault(id(part), (part, READ(part)))[1]
 
 
-@breaks(test_runs.test_values_are_read_anew_by_every_run_of_a_session)
+@breaks(test_runs.test_values_are_read_again_by_every_run_of_a_session)
 def values_that_only_the_first_run_sees(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(create.Part, "read", read_once)
 
@@ -485,7 +485,7 @@ def events_without_bound(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(messages.LiveCell, "sent", sent)
 
 
-@breaks(test_runs.test_state_is_merged_and_rides_with_the_next_call)
+@breaks(test_runs.test_state_is_merged_and_sent_with_the_next_call)
 def state_that_is_lost_on_the_way(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(host.Host, "take", lambda self, state: None)
 
@@ -552,7 +552,7 @@ def takes_runtime(law: Callable[..., None]) -> bool:
 
 
 FIND_ONLY = settings(settings.default, phases=[Phase.generate], report_multiple_bugs=False)
-"""A mistake has to be found here, not to be made small."""
+"""A mistake has to be found here, not to be shrunk."""
 
 
 @pytest.mark.parametrize("name", PLANTED)

@@ -192,7 +192,7 @@ class Buffer:
 
 
 class ChangesWithTheCall(ActorOp[list[int], int, int]):
-    """Uses its actor as memory and forgets that the actor is shared and starts anew: not the same the second time."""
+    """Uses its actor as memory and forgets that the actor is shared and is restarted: not the same the second time."""
 
     seen: list[int] = []
 

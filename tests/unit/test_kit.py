@@ -76,7 +76,7 @@ def test_oracles_see_what_was_lost_shown_twice_and_out_of_order() -> None:
         history.check()
 
 
-def test_what_is_dropped_by_name_is_not_lost() -> None:
+def test_what_is_dropped_and_counted_is_not_lost() -> None:
     actors = samplers(3, [4, 4, 4])
     history = simulate(sampling(actors).gather_async(max_staleness=0).for_each(Learn(actors)), [1, 2, 3, 4, 5, 6, 7])
     assert history.ledgers[-1].items.dropped["stale"] > 0

@@ -147,9 +147,9 @@ def test_a_script_is_short_and_tells_who_did_what() -> None:
     assert [" ".join(line.split()) for line in script.splitlines()] == [
         "0.001s keepers[0] pull dies before it runs this",
         "0.101s time passes",
-        "0.101s keepers[0] life 2 starts",
-        "0.102s keepers[0] life 2 pull answers []",
-        "0.103s keepers[0] life 2 pull answers []",
+        "0.101s keepers[0] incarnation 1 starts",
+        "0.102s keepers[0] incarnation 1 pull answers []",
+        "0.103s keepers[0] incarnation 1 pull answers []",
     ]
 
 

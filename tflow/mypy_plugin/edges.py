@@ -1,4 +1,4 @@
-"""Streams as a body is gone through: which there are, what they are called, and where they are consumed."""
+"""Streams during the traversal of a function body: which there are, what they are called, and where they are consumed."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def not_an_operator(method: str, given: Type, source: str) -> str:
     return ""
 
 
-NEEDS = {"flatten": "items that can be gone through", "with_columns": "Batch"}
+NEEDS = {"flatten": "iterable items", "with_columns": "Batch"}
 """Methods that not every stream has."""
 
 

@@ -1,4 +1,4 @@
-"""What names mean while a body is gone through: streams get names, are consumed, and paths come together."""
+"""What names mean during the traversal of a function body: streams get names, are consumed, and paths come together."""
 
 from __future__ import annotations
 

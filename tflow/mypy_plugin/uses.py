@@ -1,9 +1,9 @@
-"""Which stream is consumed where: a function body is gone through as it would run, along all of its paths at once.
+"""Which stream is consumed where: a function body is traversed as it would run, along all of its paths at once.
 
 Every stream that gets a name is an *edge*. Names are only names: ``x = r`` gives the edge a second one. Where paths meet and a
-name means different edges, it means a new one, made of these. Loops are gone through twice, so that what is consumed in every
-turn shows up as consumed twice. What cannot be followed (streams in attributes, in closures, in values without a type) is let
-go: no rule complains about it.
+name means different edges, it means a new one, made of these. Loops are traversed twice, so that what is consumed in every
+turn shows up as consumed twice. What cannot be followed (streams in attributes, in closures, in values without a type) is
+ignored: no rule complains about it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Uses(Values):
         super().__init__(api, labels, strict=strict, twice=twice)
         self.discarded: list[tuple[Expression, str]] = []
         self.jumps: list[tuple[list[State], list[State]]] = []
-        """Where ``continue`` and ``break`` leave the loops that are being gone through."""
+        """Where ``continue`` and ``break`` leave the loops that are being traversed."""
 
     def function(self, fn: FuncItem) -> None:
         """A function, with the streams that it is given."""

@@ -1,4 +1,4 @@
-"""Expressions, while a body is gone through: which stream each of them is, and what it consumes on the way."""
+"""Expressions, during the traversal of a function body: which stream each of them is, and what it consumes on the way."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from tflow.runtime.shards import LivePool, LiveShard
 from tflow.types import Shard, TimeBudget
 
 log = logging.getLogger("tflow")
-GONE = "it has left: its pool was made smaller"
+GONE = "it was removed: its pool was scaled down"
 
 
 class Owner(Protocol):
@@ -129,7 +129,7 @@ class Runtime(ABC):
 
     @abstractmethod
     def stop(self, handles: Sequence[object]) -> None:
-        """End actors that are no longer needed; whoever can is closed first."""
+        """End actors that are no longer needed, after calling the ``close`` of those that have one."""
 
     @abstractmethod
     def kill(self, handle: object) -> None:

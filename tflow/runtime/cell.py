@@ -1,7 +1,7 @@
 """A cell is a node at work: a generator of answers with its state kept beside it.
 
 Polling a cell is one ``next`` on its generator. One poll consumes at most one upstream item. All state lives in attributes,
-none in the generator: started anew between two polls, it goes on where it was. So state can be counted, shown and saved.
+none in the generator: restarted between two polls, it resumes where it was. So state can be counted, shown and saved.
 
 The same cells run on the driver and inside actors; a ``Site`` is the place they run in.
 """
@@ -28,7 +28,7 @@ class Site:
         self.cells: list[Cell] = []
         self.actor: object = None
         self.resume: Mapping[int, int] = {}
-        """Values that earlier lives of an actor have read, by position of the source."""
+        """Values that earlier incarnations of an actor have read, by position of the source."""
         self.carriers: Collection[nodes.Node] = ()
         """Streams that may carry items which stay where they were made."""
         self.env_steps = 0

@@ -92,7 +92,7 @@ class Run(Generic[T]):
                     if answer is None:
                         raise RunClosed("User code raised GeneratorExit, which ended the run; start a new one.")
                     shown_at = self._warn_if_stalled(shown_at or self._driver.now())
-        except GeneratorExit:  # the consumer let go of this iterator; the run itself goes on
+        except GeneratorExit:  # the consumer closed this iterator; the run itself goes on
             raise
         except BaseException as error:
             self._failure = error
@@ -130,7 +130,7 @@ class Run(Generic[T]):
             self._raise_failed_message()
             self._ended = True
             self.close()
-            for cell in driver.cells:  # enough items came without a failed shard; it is not hushed up all the same
+            for cell in driver.cells:  # enough items came without a failed shard; its error is raised all the same
                 if isinstance(cell, Gather):
                     cell.raise_failure()
         elif driver.mailbox.in_flight:

@@ -82,7 +82,7 @@ class Moment(NamedTuple):
     at: float
     place: str
     """The shard; empty for the passing of time."""
-    life: int
+    incarnation: int
     what: str
     """``answers``, one of the faults, ``starts``, ``is ended``, ``time passes``."""
     call: str = ""
@@ -94,7 +94,7 @@ class Moment(NamedTuple):
 
     @property
     def who(self) -> str:
-        return f"{self.place} life {self.life + 1}" if self.life else self.place
+        return f"{self.place} incarnation {self.incarnation}" if self.incarnation else self.place
 
     @property
     def sentence(self) -> str:
@@ -147,15 +147,15 @@ class SimRuntime(LocalRuntime):
     ...     list(par_from_range(4).gather_sync().run(runtime=sim))
     [0, 2, 1, 3]
     >>> print(sim.script)
-       0.001s  par_from_range[0]         pull  runs this, then dies before it can answer
-       0.002s  par_from_range[1]         pull  answers 2
-       0.101s                                  time passes
-       0.101s  par_from_range[0] life 2        starts
-       0.102s  par_from_range[0] life 2  pull  answers 0
-       0.103s  par_from_range[0] life 2  pull  answers 1
-       0.104s  par_from_range[1]         pull  answers 3
-       0.105s  par_from_range[0] life 2  pull  answers
-       0.106s  par_from_range[1]         pull  answers
+       0.001s  par_from_range[0]                pull  runs this, then dies before it can answer
+       0.002s  par_from_range[1]                pull  answers 2
+       0.101s                                         time passes
+       0.101s  par_from_range[0] incarnation 1        starts
+       0.102s  par_from_range[0] incarnation 1  pull  answers 0
+       0.103s  par_from_range[0] incarnation 1  pull  answers 1
+       0.104s  par_from_range[1]                pull  answers 3
+       0.105s  par_from_range[0] incarnation 1  pull  answers
+       0.106s  par_from_range[1]                pull  answers
     """
 
     limits_time = True

@@ -52,7 +52,7 @@ class PullCell(SourceCell):
             return _calls(pull)
         values = cast("Iterator[object]", pull())
         for _ in islice(values, self.site.resume.get(self.node.position, 0)):
-            continue  # read by an earlier life
+            continue  # read by an earlier incarnation
         return values
 
 

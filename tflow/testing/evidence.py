@@ -176,7 +176,7 @@ def mark(item: Item) -> Item:
 
 
 def is_fresh(subject: Subject) -> Test:
-    """Also if actors die: the next life starts with the latest that was sent."""
+    """Also if actors die: the next incarnation starts with the latest that was sent."""
 
     @settings(deadline=None)
     @given(num=st.integers(1, 3), schedule=schedules(fault_profiles(DEATHS, most=2)))

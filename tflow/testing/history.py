@@ -1,7 +1,7 @@
 """``simulate``: one run in the simulator, and the history of it, which oracles judge.
 
-Oracles look at what happened, not at where it ended: every item knows the actor, the life and the number that it was made with,
-so what was lost, shown twice or out of order can be told from the history alone.
+Oracles look at what happened, not at where it ended: every item knows the actor, the incarnation and the number that
+it was made with, so what was lost, duplicated or out of order can be told from the history alone.
 """
 
 from __future__ import annotations

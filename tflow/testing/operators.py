@@ -115,7 +115,7 @@ def nobody(shard: Shard) -> object:
     return shard
 
 
-def leaves_its_input_alone(op: AnyOp, actor: Make | None, items: list[Item]) -> None:
+def is_pure(op: AnyOp, actor: Make | None, items: list[Item]) -> None:
     with bench(op, actor) as at_work:
         for item in items:
             before = snapshot(item)
@@ -123,7 +123,7 @@ def leaves_its_input_alone(op: AnyOp, actor: Make | None, items: list[Item]) -> 
             PURITY.check(before, snapshot(item))
 
 
-def lets_go(op: AnyOp, actor: Make | None, items: list[Item]) -> None:
+def releases_items(op: AnyOp, actor: Make | None, items: list[Item]) -> None:
     untouched = results(op, actor, fresh(items))
     with bench(op, actor) as at_work:
         scrambled = []
@@ -133,15 +133,15 @@ def lets_go(op: AnyOp, actor: Make | None, items: list[Item]) -> None:
     RELEASE.check(untouched, scrambled)
 
 
-def repeats(op: AnyOp, actor: Make | None, items: list[Item]) -> None:
+def is_repeatable(op: AnyOp, actor: Make | None, items: list[Item]) -> None:
     outcomes = []
-    for dice in (1, 2):
-        with global_dice(dice):
+    for seed in (1, 2):
+        with global_seed(seed):
             outcomes.append(results(op, actor, fresh(items)))
     REPEATABILITY.check(*outcomes)
 
 
-def resumes(op: AnyOp, actor: Make | None, items: list[Item]) -> None:
+def is_resumable(op: AnyOp, actor: Make | None, items: list[Item]) -> None:
     """Between any two items, the state is saved and given to a fresh operator."""
     if isinstance(op, LiveOp):  # a run of its own for every item: each has a fresh copy of the operator
         live = cast("Op[Item, object]", op)
@@ -175,7 +175,7 @@ def stepped(op: AnyOp, actor: Make | None, items: list[Item], *, saving: bool) -
     return found
 
 
-def does_not_mind_chunks(op: AnyOp, actor: Make | None, items: list[Item]) -> None:
+def is_independent_of_chunks(op: AnyOp, actor: Make | None, items: list[Item]) -> None:
     """The actor reads the items itself, so that several fit into one call."""
 
     def read(actor: object) -> Item:
@@ -195,7 +195,7 @@ def does_not_mind_chunks(op: AnyOp, actor: Make | None, items: list[Item]) -> No
     CHUNKING.check(outcomes[0], outcomes[2])
 
 
-def keeps_its_types(op: AnyOp, actor: Make | None, items: list[Item]) -> None:
+def matches_its_types(op: AnyOp, actor: Make | None, items: list[Item]) -> None:
     declared = declared_result(op)
     with bench(op, actor) as at_work:
         for item in fresh(items):
@@ -217,12 +217,12 @@ def propagates_errors(op: AnyOp, actor: Make | None, items: list[Item]) -> None:
         ERROR_PROPAGATION.check(poison.touched, came_out)
 
 
-def resembling(like: Callable[[list[Item]], list[object]]) -> Evidence:
-    def resembles(op: AnyOp, actor: Make | None, items: list[Item]) -> None:
+def equivalent_to(like: Callable[[list[Item]], list[object]]) -> Evidence:
+    def is_equivalent(op: AnyOp, actor: Make | None, items: list[Item]) -> None:
         expected = [snapshot(result) for result in like(fresh(items))]
         EQUIVALENCE.check(results(op, actor, fresh(items)), expected)
 
-    return resembles
+    return is_equivalent
 
 
 def declared_result(op: AnyOp) -> hints.Hint:
@@ -231,7 +231,7 @@ def declared_result(op: AnyOp) -> hints.Hint:
 
 
 @contextmanager
-def global_dice(seed: int) -> Iterator[None]:
+def global_seed(seed: int) -> Iterator[None]:
     """Set the global generators, and set them back."""
     before = random.getstate()
     random.seed(seed)
@@ -248,12 +248,12 @@ def global_dice(seed: int) -> Iterator[None]:
 
 EVIDENCE: Mapping[str, Evidence] = {
     "travel": travels,
-    "purity": leaves_its_input_alone,
-    "release": lets_go,
-    "repeatability": repeats,
-    "resumption": resumes,
-    "chunking": does_not_mind_chunks,
-    "typing": keeps_its_types,
+    "purity": is_pure,
+    "release": releases_items,
+    "repeatability": is_repeatable,
+    "resumption": is_resumable,
+    "chunking": is_independent_of_chunks,
+    "typing": matches_its_types,
     "error_propagation": propagates_errors,
 }
 
@@ -303,7 +303,7 @@ def check_laws(
     laws = [law for law in OPERATOR_LAWS if applies(law, op)]
     tests = {f"test_{law.name}": _test(law, EVIDENCE[law.name], op, actor, items, max_items) for law in laws}
     if like is not None:
-        tests["test_equivalence"] = _test(EQUIVALENCE, resembling(like), op, actor, items, max_items)
+        tests["test_equivalence"] = _test(EQUIVALENCE, equivalent_to(like), op, actor, items, max_items)
     return type(f"Test{name}", (), {"__doc__": f"The laws of {name}.", **tests})
 
 
