@@ -164,12 +164,12 @@ def LAZINESS(before_first_pull: int, asked_for: int, allowed: int) -> str:
 
 @law(
     "boundedness",
-    "What is held back or under way never exceeds the stated bound.",
+    "What is buffered or in flight never exceeds the stated bound.",
     "A queue without bound fills memory over night, and its items are stale long before.",
 )
 def BOUNDEDNESS(held: Iterable[int], bound: int) -> str:
     worst = max(held, default=0)
-    return "" if worst <= bound else f"{worst} were under way, the bound is {bound}"
+    return "" if worst <= bound else f"{worst} were in flight, the bound is {bound}"
 
 
 @law(

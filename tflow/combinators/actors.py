@@ -118,7 +118,7 @@ def create_actors(
 ) -> Actors[W]:
     """Describe ``num`` actors made by ``make(shard)``; ``shard`` tells each its index and its seed.
 
-    Up to ``mailbox`` events wait at each; one that takes an event longer than ``timeout_s`` is made again. ``place`` says
+    Up to ``mailbox`` events wait at each; one that takes longer than ``timeout_s`` for an event is restarted. ``place`` says
     what each needs of a cluster and where it should live.
 
     Law: describing creates nothing; two equal descriptions are two sets of actors.

@@ -207,7 +207,7 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G]):
 
         ``on_death`` and ``timeout_s`` are about the actors that the items come from, as for ``gather_async``.
 
-        Law: the same multiset of items; at most one item per new actor is under way.
+        Law: the same multiset of items; at most one item per new actor is in flight.
         """
         check.integer("repartition", "shards", shards, least=1, most=check.MOST_ACTORS)
         check.fault_policy("repartition", on_death, timeout_s)
@@ -220,7 +220,7 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G]):
     def gather_sync(self, *, on_death: nodes.OnDeath = "restart", timeout_s: float | None = None) -> Iter[T, G]:
         """Bring items to the driver in rounds: one call per shard, items in shard order.
 
-        A shard whose actor dies, or takes longer than ``timeout_s`` to answer, is made again and asked again within the round
+        A shard whose actor dies, or takes longer than ``timeout_s`` to answer, is restarted and asked again within the round
         (``on_death="restart"``), leaves the stream (``"skip"``), or ends the run with ``ShardFailed`` (``"raise"``).
 
         Law: round r+1 is issued when the consumer asks again after the last item of round r, so every call of a round sees

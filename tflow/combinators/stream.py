@@ -208,7 +208,7 @@ class Iter(Runnable[T], Splits["Iter[T, C]", "Iter[T, Async]"], Generic[T, C]):
     def every(self, *, seconds: float) -> Iter[T, C]: ...
     @obeys(EQUIVALENCE)
     def every(self, *, items: int | None = None, steps: int | None = None, seconds: float | None = None) -> Iter[T, C]:
-        """A gate that lets one item through per so many items, env steps, or seconds of the runtime's clock.
+        """A gate that passes one item per so many items, env steps, or seconds of the runtime's clock.
 
         Law: ``every(items=n)`` shows items n, 2n, 3n, ...; the others are consumed and not shown.
 

@@ -29,7 +29,7 @@ GONE = "it was removed: its pool was scaled down"
 
 
 class Owner(Protocol):
-    """Whoever issued a call."""
+    """The issuer of a call."""
 
     def arrived(self, call: Call) -> None:
         """The call is finished."""
@@ -125,7 +125,7 @@ class Runtime(ABC):
 
     @abstractmethod
     def cancel(self, calls: Collection[Call]) -> list[Call]:
-        """Nobody wants these calls any more. Returns those that will never run, which need not be all, in order of issue."""
+        """Cancel calls. Returns those that will never run, in order of issue; the others may still run."""
 
     @abstractmethod
     def stop(self, handles: Sequence[object]) -> None:
@@ -152,7 +152,7 @@ class Runtime(ABC):
         return
 
     def up_since(self, handle: object) -> float:
-        """When an actor was made; never, if that is still under way."""
+        """When an actor started; infinity while it is starting."""
         return 0.0
 
     def most_items(self, per_call: int | TimeBudget) -> int | TimeBudget:

@@ -66,7 +66,7 @@ class Cell:
         self.start()
 
     def start(self) -> None:
-        """Make the generator. Doing it again changes nothing, if it is done for all cells of a site, in their order."""
+        """Make the generator. Idempotent, if it is done for all cells of a site, in their order."""
         self.stream: Iterator[Answer] = self.answers()
         self.poll: Callable[[], Answer] = self.stream.__next__
 
@@ -75,7 +75,7 @@ class Cell:
         raise NotImplementedError
 
     def close(self) -> None:
-        """The consumer asks no more. Travels upstream."""
+        """Stop: the consumer asks for no more items. Closes the inputs as well."""
         if not self.closed:
             self.closed = True
             attempt_all([up.close for up in self.ups])

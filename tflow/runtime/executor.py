@@ -225,7 +225,7 @@ class Run(Generic[T]):
     # ------------------------------------------------------------------- the end
 
     def close(self) -> None:
-        """Tear everything down: nothing more is issued, answers under way are abandoned, own actors end. Safe to repeat."""
+        """Close the run: no more calls are issued, those in flight are cancelled, its own actors end. Idempotent."""
         if self._closed:
             return
         self._closed = True

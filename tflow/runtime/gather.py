@@ -89,7 +89,7 @@ class Gather(Cell):
         self.join()
 
     def join(self) -> None:
-        """Take part with the shards that there are: at the start, and whenever actors have come or gone."""
+        """Update the links to the current shards: at the start, and whenever the pool was resized."""
         self.resizes = self.site.runtime.resizes
         known = {(link.source, link.shard): link for link in self.links}
         present: list[ShardLink] = []
@@ -117,7 +117,7 @@ class Gather(Cell):
             yield source, live(source.of).shards[shard], localised(up, index, positions, self.site.size)
 
     def catch_up(self) -> None:
-        """Between two items: raise what a shard raised, after everything else that arrived was delivered; see who is there."""
+        """Between two items: raise the error of a shard, once everything else that arrived is delivered, and notice resizes."""
         self.raise_failure()
         if self.resizes != self.site.runtime.resizes:
             self.join()
@@ -276,7 +276,7 @@ class Rounds(Gather):
 
     def __init__(self, node: nodes.Node, ups: tuple[Cell, ...], site: Site) -> None:
         self.asked: list[ShardLink] = []
-        """The shards that take part in the round under way."""
+        """The shards that take part in the current round."""
         self.admitted: set[ShardLink] = set()
         """Shards that the gate has admitted to the next round so far."""
         super().__init__(node, ups, site)

@@ -275,7 +275,7 @@ ROUNDING = 1e-9
 
 
 class FirstReady(Merge):
-    """Serves whoever is ready, taking turns from the one after the last served."""
+    """Serves an input that is ready, round robin from the one after the last served."""
 
     first = 0
 

@@ -24,7 +24,7 @@ Event = tuple[LiveShard, Callable[..., object], object]
 
 
 class LiveHandles(Generic[W]):
-    """The live actors of one description, in the hands of an operator."""
+    """Handles to the live actors of one description, for an operator."""
 
     cannot_travel: ClassVar[str] = "a handle of the driver"
 

@@ -41,7 +41,7 @@ GRACE_S = 5.0
 INLINE_BYTES = 64 * 1024
 """Smaller values travel inside the call: that costs less than the store."""
 DEAD = (exceptions.RayActorError, exceptions.WorkerCrashedError, exceptions.NodeDiedError, exceptions.OutOfMemoryError)
-"""The actor is gone, or nobody can say: whether it ran the call is unknown."""
+"""The actor is dead or unreachable: whether it ran the call is unknown."""
 GONE = (exceptions.ObjectLostError, exceptions.ObjectFetchTimedOutError, exceptions.OwnerDiedError)
 """A value is gone with the node that had it."""
 TAKEN = object()
@@ -161,7 +161,7 @@ class RayRuntime(Runtime):
         return parcel if parcel.size < INLINE_BYTES else ray.put(parcel)
 
     def _strategy(self, pool: LivePool, shard: Shard) -> object:
-        """Which node. An actor that is made again may go elsewhere if that node is gone."""
+        """The scheduling strategy. A restarted actor may go to another node if its own is gone."""
         place, again = pool.actors.place, shard.incarnation > 0
         if place.nodes == "spread":
             return self._emptiest_node(pool)
@@ -212,7 +212,7 @@ class RayRuntime(Runtime):
         return handle.up_at
 
     def deadline(self, call: Call) -> float:
-        """Nobody may have looked yet at an answer that is there, be it to this call or to one of another run before it."""
+        """As in the base class, but answers that have arrived and were not read yet count, also those to other runs."""
         shard, now = call.shard, self.now()
         for head in list(shard.in_flight) if call.timeout_s is not None else ():
             if head.mailbox is call.mailbox:
@@ -298,7 +298,7 @@ class RayRuntime(Runtime):
         if self.starting:
             timeout = self._end_late_starts(timeout)
         awaited = [*self.starting, *urgent(mailbox.tickets)]
-        if not awaited:  # all that is under way waits for an actor to be made again
+        if not awaited:  # all calls wait for the restart of an actor
             if timeout is None:
                 raise Deadlock("Nothing is under way.")
             time.sleep(timeout)

@@ -135,7 +135,7 @@ class Handle:
         self.home = Home("", "")
         self.pid = 0
         self.kill_reason = ""
-        """Why it was ended, if we ended it."""
+        """Why the driver killed it, if it did."""
 
     def on_started(self, start_report: StartReport, now: float) -> None:
         self.home, self.pid, _ = start_report

@@ -57,7 +57,7 @@ class Faults:
     slow: int = 0
     """The call takes ``slow_s`` seconds."""
     refuses: int = 0
-    """The constructor raises when the actor is made again."""
+    """The constructor raises when the actor is restarted."""
     slow_s: float = 60.0
 
     def __post_init__(self) -> None:
@@ -167,7 +167,7 @@ class SimRuntime(LocalRuntime):
         self.slow_s = faults.slow_s
         self.clock = 0.0
         self.late: list[SimHost] = []
-        """Actors whose answer is under way."""
+        """Actors that are slow to answer."""
         self.choices: list[int] = []
         """What the tape was read as: a tape that gives the same run."""
         self.trace: list[Moment] = []
@@ -262,7 +262,7 @@ class SimRuntime(LocalRuntime):
             return f"A run that an operator started inside an actor waits for that actor itself: {places}."
         return (
             f"{', '.join(hung)} will never answer. Give the gather timeout_s=, or, if it is a message that hangs, the actors, so "
-            "that an actor that hangs is made again."
+            "that an actor that hangs is restarted."
         )
 
     def hanging(self) -> set[str]:
@@ -319,7 +319,7 @@ class SimRuntime(LocalRuntime):
         call.finish()
 
     def die(self, host: SimHost, why: str, call: Call | None = None) -> None:
-        """The actor is gone, and with it whatever waits for it."""
+        """Kill an actor: all of its calls are lost."""
         host.gone = True
         if host in self.late:
             self.late.remove(host)
@@ -372,7 +372,7 @@ class SimRuntime(LocalRuntime):
 
 
 def without_work(call: Call) -> Call:
-    """The call up to where user code would raise: state is taken in and the program is installed."""
+    """The call up to where user code would raise: state is applied and the program is installed."""
     request = call.args[0]
     before = Call(call.shard, call.method, call.args, call.mailbox, call.owner)
     if isinstance(request, Request):

@@ -18,7 +18,7 @@ Ticket = Any  # Any: whatever the runtime waits for
 
 def urgent(tickets: Mapping[Ticket, Call]) -> list[Ticket]:
     """What to wait for. That a message was taken need not be known at once, unless its actor can take no more or leaves, a time
-    limit depends on it, or there is nothing else to wait for. One message speaks for those before it."""
+    limit depends on it, or there is nothing else to wait for. The answer to one message acknowledges those before it."""
     told: dict[LiveShard, list[Ticket]] = {}
     rest: list[Ticket] = []
     for ticket, call in tickets.items():

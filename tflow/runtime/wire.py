@@ -75,7 +75,7 @@ def unpack(message: bytes, beside: Sequence[object]) -> tuple[str, Piggyback, tu
 
 
 Answer = tuple[list[object], list[object], int, bool, TflowError | None, int, Sequence[tuple[int, ...]]]
-"""A reply on its way."""
+"""A reply as it is sent."""
 
 
 def pack_reply(reply: Reply, shard: Shard, versions: Mapping[str, int]) -> Answer:
@@ -117,7 +117,7 @@ def stowed(value: object, beside: list[object]) -> object:
 
 
 def opened(value: object, beside: Sequence[object]) -> object:
-    """The value that the message speaks of."""
+    """The value that a slot of the message stands for."""
     if isinstance(value, Slot):
         found = beside[value.position]
         return found if value.item is None else cast("list[object]", found)[value.item]
