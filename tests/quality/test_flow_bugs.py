@@ -294,8 +294,8 @@ def a_new_life_with_the_first_weights(patch: pytest.MonkeyPatch) -> None:
 class ReissuesFirst(gather.Stream):
     """The next call is under way before the item is handed on."""
 
-    def take_in(self, link: gather.ShardLink) -> None:
-        super().take_in(link)
+    def receive(self, link: gather.ShardLink) -> None:
+        super().receive(link)
         if not link.ended:
             self.issue(link, count=self.node.per_call)
 
@@ -323,12 +323,12 @@ def more_calls_than_promised(patch: pytest.MonkeyPatch) -> None:
 @bug(law(CONSERVATION, gather_async, parallel=True), size=8)
 def only_the_last_of_several_results_is_kept(patch: pytest.MonkeyPatch) -> None:
     class Wrong(gather.Stream):
-        def take_in(self, link: gather.ShardLink) -> None:
+        def receive(self, link: gather.ShardLink) -> None:
             while len(self.ready) > 0:
-                super().take_in(link)
+                super().receive(link)
                 self.buffer.clear()
                 link = self.ready.popleft()
-            super().take_in(link)
+            super().receive(link)
 
     swap(patch, nodes.GatherAsync, Wrong)
 

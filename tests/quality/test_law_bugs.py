@@ -364,7 +364,7 @@ def a_branch_that_closes_the_stream_for_all(patch: pytest.MonkeyPatch) -> None:
 
 @breaks(test_merge_and_split.test_a_lock_step_split_never_pulls_ahead)
 def a_split_without_bound(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(joints.SplitCell, "obstacle", lambda self, branch: "")
+    patch.setattr(joints.SplitCell, "blocked_reason", lambda self, branch: "")
 
 
 @breaks(test_merge_and_split.test_splitting_a_parallel_stream_gathers_synchronously)
@@ -466,8 +466,8 @@ def an_error_that_eats_what_was_done_before(patch: pytest.MonkeyPatch) -> None:
 @breaks(test_runs.test_in_a_round_the_healthy_shards_are_delivered_first)
 def a_failure_that_ends_healthy_shards(patch: pytest.MonkeyPatch) -> None:
     class Wrong(gather.Rounds):
-        def take_in(self, link: gather.ShardLink) -> None:
-            super().take_in(link)
+        def receive(self, link: gather.ShardLink) -> None:
+            super().receive(link)
             self.raise_failure()
 
     swap(patch, nodes.GatherSync, Wrong)
@@ -498,7 +498,7 @@ def state_that_is_lost_with_an_abandoned_call(patch: pytest.MonkeyPatch) -> None
 @breaks(test_runs.test_same_seed_same_plan_same_output)
 def a_seed_that_no_run_repeats(patch: pytest.MonkeyPatch) -> None:
     seeds = count()
-    patch.setattr(base, "derive", lambda *parts: next(seeds))
+    patch.setattr(base, "derive_seed", lambda *parts: next(seeds))
 
 
 @breaks(test_resize.test_nothing_is_lost_when_a_pool_changes)

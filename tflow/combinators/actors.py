@@ -74,7 +74,7 @@ class Actors(Generic[W_co]):
         where = type(self).__name__
         check.function(where, self.make)
         check.called_with(where, self.make, "one argument, the Shard")
-        check.integer(where, "num", self.num, least=1, most=check.MOST_ACTORS)
+        check.integer(where, "num", self.num, least=1, most=check.MAX_ACTORS)
         check.integer(where, "mailbox", self.mailbox, least=1)
         if self.timeout_s is not None:
             check.positive(where, "timeout_s", self.timeout_s)

@@ -16,9 +16,9 @@ X = TypeVar("X")
 KINDS = (Stateless, Stateful, ActorOp, StatefulActorOp, LiveOp, StatefulLiveOp, RefOp)
 
 
-MOST_ACTORS = 100_000
+MAX_ACTORS = 100_000
 """More than any cluster has; a typo should not fill the memory."""
-MOST_BRANCHES = 1_000
+MAX_BRANCHES = 1_000
 
 
 def integer(where: str, name: str, value: int, *, least: int, most: int | None = None, hint: str = "") -> int:

@@ -93,7 +93,7 @@ def par_from_items(items: Iterable[U], *, shards: int = 2, repeat: bool = False)
     >>> list(par_from_items("abc", shards=2).gather_sync().run())
     ['a', 'b', 'c']
     """
-    check.integer("par_from_items", "shards", shards, least=1, most=check.MOST_ACTORS)
+    check.integer("par_from_items", "shards", shards, least=1, most=check.MAX_ACTORS)
     values = frozen("par_from_items", items)
     parts = tuple(values[index::shards] for index in range(shards))
     return _over_parts("par_from_items", parts, repeat, hints.of_values(values))
@@ -106,7 +106,7 @@ def par_from_range(count: int, *, shards: int = 2, repeat: bool = False) -> ParI
 
     Law: the shards, one after the other, are ``range(count)``.
     """
-    check.integer("par_from_range", "shards", shards, least=1, most=check.MOST_ACTORS)
+    check.integer("par_from_range", "shards", shards, least=1, most=check.MAX_ACTORS)
     check.integer("par_from_range", "count", count, least=0)
     small, longer = divmod(count, shards)
     edges = [index * small + min(index, longer) for index in range(shards + 1)]

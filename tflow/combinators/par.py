@@ -209,7 +209,7 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G]):
 
         Law: the same multiset of items; at most one item per new actor is in flight.
         """
-        check.integer("repartition", "shards", shards, least=1, most=check.MOST_ACTORS)
+        check.integer("repartition", "shards", shards, least=1, most=check.MAX_ACTORS)
         check.fault_policy("repartition", on_death, timeout_s)
         fresh: Actors[object] = Actors(Blank(), shards, "repartition")
         return ParIter(nodes.Scatter(fresh, nodes.GatherAsync(self.node, on_death, timeout_s)))

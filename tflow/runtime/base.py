@@ -147,7 +147,7 @@ class Runtime(ABC):
         """A value that will be sent to actors, perhaps more than once: as it is now, where that can be had."""
         return value
 
-    def settle(self, handle: object) -> None:
+    def wait_until_started(self, handle: object) -> None:
         """Wait until an actor is made. Raises what its constructor raises."""
         return
 
@@ -177,14 +177,14 @@ class Runtime(ABC):
             for index in range(pool.actors.num):
                 pool.shards.append(LiveShard(pool, index, self._spawn(pool, index, 0)))
             for shard in pool.shards:
-                self._settle(shard)
+                self._wait_until_started(shard)
         except BaseException:
             self._stop(pool.shards)
             raise
         return pool
 
     def _spawn(self, pool: LivePool, index: int, incarnation: int) -> object:
-        count, seed = max(pool.actors.num, index + 1), derive(pool.seed, index, incarnation)
+        count, seed = max(pool.actors.num, index + 1), derive_seed(pool.seed, index, incarnation)
         shard = Shard(pool.name, index, count, incarnation, seed, self.session_seed or 0)
         try:
             return self.spawn(pool, shard)
@@ -215,7 +215,7 @@ class Runtime(ABC):
                 added.append(LiveShard(pool, index, self._spawn(pool, index, incarnation), incarnation))
                 added[-1].join(state, versions)
             for shard in added:
-                self._settle(shard)
+                self._wait_until_started(shard)
         except BaseException:
             self._stop(added)
             raise
@@ -242,9 +242,9 @@ class Runtime(ABC):
         if handle is not None:
             self.stop([handle])
 
-    def _settle(self, shard: LiveShard) -> None:
+    def _wait_until_started(self, shard: LiveShard) -> None:
         try:
-            self.settle(shard.handle)
+            self.wait_until_started(shard.handle)
         except TflowError:
             raise
         except Exception as error:
@@ -349,7 +349,7 @@ def _numbered(name: str) -> Iterator[str]:
     yield from (f"{name}#{number}" for number in count(2))
 
 
-def derive(*parts: object) -> int:
+def derive_seed(*parts: object) -> int:
     """A seed that is a function of the parts, the same everywhere."""
     digest = hashlib.blake2b(repr(parts).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") >> 1

@@ -9,14 +9,14 @@ from typing import cast
 from tflow.combinators import graph, nodes
 from tflow.combinators.actors import Actors, Resident
 from tflow.errors import RunClosed, ShardFailed, TflowError
-from tflow.runtime.base import Call, Mailbox, Owner, Runtime, derive, log
+from tflow.runtime.base import Call, Mailbox, Owner, Runtime, derive_seed, log
 from tflow.runtime.cell import Site, attempt_all
 from tflow.runtime.ledger import LedgerCounters
 from tflow.runtime.refs import carriers
 from tflow.runtime.shards import LivePool, LiveShard
 from tflow.types import W, merged, summary_of
 
-EARLIEST_S = 0.001
+MIN_WAIT_S = 0.001
 """The shortest pause before an alarm; 0 would mean not to wait at all."""
 POLLS_BETWEEN_COLLECTS = 64
 """After this many polls without an item the driver collects finished calls: a stream that is always ready starves no actor."""
@@ -43,8 +43,8 @@ class Driver(Site):
         self.counters = LedgerCounters()
         self.pools: list[LivePool] = []
         self.polls_left = POLLS_BETWEEN_COLLECTS
-        self.news = False
-        """A call has arrived since the driver last rested: cells that answered before that may answer otherwise now."""
+        self.has_arrivals = False
+        """A call has arrived since the driver last waited: cells that were polled before that may answer otherwise now."""
         self.failure: TflowError | None = None
         """What a message to an actor raised."""
         self.timed: dict[Call, None] = {}
@@ -61,14 +61,14 @@ class Driver(Site):
         """The live actors of a description that the plan names."""
         if actors.place.beside is not None:
             self.live(actors.place.beside)
-        pool = self.runtime.pool(actors, derive(self.run_seed, self.ranks.setdefault(actors, len(self.ranks))))
+        pool = self.runtime.pool(actors, derive_seed(self.run_seed, self.ranks.setdefault(actors, len(self.ranks))))
         if pool not in self.pools:
             self.pools.append(pool)
         return pool
 
     def resident(self, resident: Resident[W]) -> W:
         """The driver's own object of a description that the plan names."""
-        seed = derive(self.run_seed, self.ranks.setdefault(resident, len(self.ranks)))
+        seed = derive_seed(self.run_seed, self.ranks.setdefault(resident, len(self.ranks)))
         return cast("W", self.runtime.resident(resident, seed))
 
     def count(self, actors: Actors[object], env_steps: int, items: list[object]) -> None:
@@ -126,7 +126,7 @@ class Driver(Site):
                     self.counters.lost += 1
                 else:
                     self.counters.answered += 1
-                call.done = self.news = True
+                call.done = self.has_arrivals = True
                 call.owner.arrived(call)
 
     def _next_alarm(self, timeout: float | None) -> float | None:
@@ -137,7 +137,7 @@ class Driver(Site):
                 self.runtime.kill(call.shard.handle)
         self.runtime.restart_dead()
         alarm = min([self.runtime.next_restart_at(), *map(self.runtime.deadline, self.timed)])
-        return timeout if timeout == 0 or alarm == float("inf") else max(alarm - now, EARLIEST_S)
+        return timeout if timeout == 0 or alarm == float("inf") else max(alarm - now, MIN_WAIT_S)
 
     def polled_while_waiting(self) -> None:
         """Count a poll of a cell that waits for a call while other streams are busy; now and then, collect finished calls."""

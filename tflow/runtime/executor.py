@@ -136,8 +136,8 @@ class Run(Generic[T]):
         elif driver.mailbox.in_flight:
             driver.collect()
             self._raise_failed_message()
-        elif driver.news:  # a look in between has collected what a cell was waiting for: ask again
-            driver.news = False
+        elif driver.has_arrivals:  # a look in between has collected what a cell was waiting for: ask again
+            driver.has_arrivals = False
         else:
             why = answer.why if isinstance(answer, Blocked) else "nothing is in flight"
             raise Deadlock(f"The plan cannot go on: {why}. Nothing is in flight that could change this.")
@@ -213,7 +213,7 @@ class Run(Generic[T]):
         Law: nothing that was asked for is lost.
         """
         self._check_open()
-        check.integer("resize", "num", num, least=1, most=check.MOST_ACTORS)
+        check.integer("resize", "num", num, least=1, most=check.MAX_ACTORS)
         if not any(actors is named for named in graph.actors_in(self.plan.node)):
             raise PlanError(f"resize: the plan does not name the actors {actors!r}.")
         if isinstance(actors, (Actor, Resident)):

@@ -75,7 +75,7 @@ class FedStream(Gather):
             answer: Answer = self.take_one(alive) if alive and not self.over else DONE
             self.over = answer is DONE
             if self.ready:
-                self.take_in(self.ready.popleft())
+                self.receive(self.ready.popleft())
             elif answer is SKIP:
                 yield self.wait(SKIP)
             elif any(link.calls for link in self.links):

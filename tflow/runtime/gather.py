@@ -156,7 +156,7 @@ class Gather(Cell):
         if link.calls and link.calls[0] is call:
             self.ready.append(link)
 
-    def take_in(self, link: ShardLink) -> None:
+    def receive(self, link: ShardLink) -> None:
         """Move the oldest answer of a shard into the buffer."""
         call = link.calls.popleft()
         if link.calls and link.calls[0].done:
@@ -328,7 +328,7 @@ class Rounds(Gather):
         one list is whole or fails."""
         self.ready.clear()
         while self.asked:
-            self.take_in(self.asked.pop(0))
+            self.receive(self.asked.pop(0))
         if isinstance(self.node, nodes.GatherSync) and self.node.rounds:
             if self.failure is not None:
                 self.drop("failed", len(self.buffer))
@@ -362,7 +362,7 @@ class Stream(Gather):
                 link = self.ready.popleft()
                 if link not in self.finished:
                     self.finished.append(link)
-                self.take_in(link)
+                self.receive(link)
             elif any(link.calls for link in self.links):
                 yield self.wait()
             elif why:

@@ -30,9 +30,9 @@ from tflow.runtime.base import Call, Mailbox, Runtime
 from tflow.runtime.border import SIMPLE, Parcel
 from tflow.runtime.host import NOTHING, bytes_in
 from tflow.runtime.refs import Remote, has_remote
-from tflow.runtime.remote import Failed, Handle, Home, RemoteHost, StartFailed, StartReport
+from tflow.runtime.remote import Failed, Handle, NodeAddress, RemoteHost, StartFailed, StartReport
 from tflow.runtime.shards import LivePool
-from tflow.runtime.tickets import settled_by, urgent
+from tflow.runtime.tickets import acknowledged_by, urgent
 from tflow.runtime.wire import Stored, pack, unpack_reply
 from tflow.types import Shard, TimeBudget
 
@@ -47,9 +47,9 @@ GONE = (exceptions.ObjectLostError, exceptions.ObjectFetchTimedOutError, excepti
 TAKEN = object()
 
 
-def find_home() -> Home:
+def find_home() -> NodeAddress:
     """Where this process is."""
-    return Home(ray.get_runtime_context().get_node_id(), ray.util.get_node_ip_address())  # type: ignore[no-untyped-call]  # Ray's
+    return NodeAddress(ray.get_runtime_context().get_node_id(), ray.util.get_node_ip_address())  # type: ignore[no-untyped-call]  # Ray's
 
 
 def cannot_travel(error: exceptions.RayTaskError, place: str) -> PlanError:
@@ -172,7 +172,7 @@ class RayRuntime(Runtime):
         for neighbour in neighbours:
             if isinstance(neighbour.handle, Handle):
                 if not again:
-                    self.settle(neighbour.handle)
+                    self.wait_until_started(neighbour.handle)
                 if neighbour.handle.home.node:
                     return NodeAffinitySchedulingStrategy(neighbour.handle.home.node, soft=again)
         return None
@@ -188,7 +188,7 @@ class RayRuntime(Runtime):
     def _nodes(self) -> list[dict[str, object]]:
         return cast("list[dict[str, object]]", ray.nodes())  # type: ignore[no-untyped-call]  # Ray's
 
-    def settle(self, handle: object) -> None:
+    def wait_until_started(self, handle: object) -> None:
         assert isinstance(handle, Handle)
         if handle.pid:
             return
@@ -307,9 +307,9 @@ class RayRuntime(Runtime):
             if ticket in self.starting:
                 self._started(self.starting.pop(ticket))
             else:
-                self._take_in(mailbox, settled_by(ticket, mailbox.tickets))
+                self._receive(mailbox, acknowledged_by(ticket, mailbox.tickets))
 
-    def _take_in(self, mailbox: Mailbox, tickets: list[Any]) -> None:  # Any: refs
+    def _receive(self, mailbox: Mailbox, tickets: list[Any]) -> None:  # Any: refs
         """Read the answers that are there, all at once if nothing went wrong."""
         calls = [mailbox.tickets.pop(ticket) for ticket in tickets]
         try:

@@ -14,7 +14,7 @@ from tflow.runtime.wire import Answer, pack_reply, unpack
 from tflow.types import Shard, rows_of, steps_of, summary_of
 
 
-class Home(NamedTuple):
+class NodeAddress(NamedTuple):
     """Where an actor lives."""
 
     node: str
@@ -24,7 +24,7 @@ class Home(NamedTuple):
 class StartReport(NamedTuple):
     """What an actor reports when its constructor has run."""
 
-    home: Home
+    home: NodeAddress
     pid: int
     error: BaseException | None
 
@@ -44,7 +44,7 @@ class StartFailed(NamedTuple):
 class RemoteHost:
     """A ``Host`` in its process."""
 
-    def __init__(self, make: Parcel[Callable[[Shard], object]], shard: Shard, find_home: Callable[[], Home]) -> None:
+    def __init__(self, make: Parcel[Callable[[Shard], object]], shard: Shard, find_home: Callable[[], NodeAddress]) -> None:
         self.place = place_of(shard)
         self.home = find_home()
         self.host: Host | None = None
@@ -132,7 +132,7 @@ class Handle:
         self.up_at = float("inf")
         self.sought = sought
         """The node that was asked for, if one was."""
-        self.home = Home("", "")
+        self.home = NodeAddress("", "")
         self.pid = 0
         self.kill_reason = ""
         """Why the driver killed it, if it did."""

@@ -19,7 +19,7 @@ from tflow.combinators import check
 from tflow.combinators.labels import only_given
 from tflow.errors import Deadlock, OperatorError, PlanError
 from tflow.runtime.base import Call, Mailbox
-from tflow.runtime.border import SIMPLE, Parcel, across, is_frozen
+from tflow.runtime.border import SIMPLE, Parcel, is_frozen, serialised_copy
 from tflow.runtime.host import Host, Piggyback, Reply, Request
 from tflow.runtime.local import LocalRuntime
 from tflow.runtime.program import packed
@@ -119,7 +119,7 @@ def short(value: object) -> str:
     return text if len(text) <= 100 else f"{text[:97]}..."
 
 
-class Told:
+class SentValue:
     """What a value looked like when it was sent: it may have changed since."""
 
     def __init__(self, value: object) -> None:
@@ -193,7 +193,7 @@ class SimRuntime(LocalRuntime):
     def note(
         self, host: SimHost, what: str, call: str = "", items: tuple[object, ...] = (), made: tuple[Source, ...] = ()
     ) -> None:
-        told = tuple(item if type(item) in SIMPLE or is_frozen(item) else Told(item) for item in items)
+        told = tuple(item if type(item) in SIMPLE or is_frozen(item) else SentValue(item) for item in items)
         self.trace.append(Moment(self.clock, host.place, host.shard.incarnation, what, call, told, made))
 
     # ------------------------------------------------------------------- time and choice
@@ -334,7 +334,7 @@ class SimRuntime(LocalRuntime):
     # ------------------------------------------------------------------- the border of an actor
 
     def hold(self, value: object) -> object:
-        return across(value)
+        return serialised_copy(value)
 
     def most_items(self, per_call: int | TimeBudget) -> int:
         return 1 + self.choose(per_call.items) if isinstance(per_call, TimeBudget) else per_call
@@ -356,14 +356,16 @@ class SimRuntime(LocalRuntime):
             call.finish(lost="it had died before")
         else:
             state, versions = call.piggyback
-            call.piggyback = Piggyback({key: (number, across(value)) for key, (number, value) in state.items()}, versions)
+            call.piggyback = Piggyback(
+                {key: (number, serialised_copy(value)) for key, (number, value) in state.items()}, versions
+            )
             call.args = tuple(map(arriving, call.args))
             self.queue.append(call)
 
     def perform(self, call: Call) -> object:
         reply = super().perform(call)
         assert isinstance(reply, Reply)
-        return reply._replace(items=list(across(tuple(reply.items))), error=across(reply.error))
+        return reply._replace(items=list(serialised_copy(tuple(reply.items))), error=serialised_copy(reply.error))
 
     def kill(self, handle: object) -> None:
         if isinstance(handle, SimHost) and not handle.gone:
@@ -396,7 +398,7 @@ def made_by(host: SimHost, source: Source) -> bool:
 def arriving(argument: object) -> object:
     """An argument of a call, as the actor gets it."""
     if not isinstance(argument, Request):
-        return across(argument)
-    feed = tuple((across(value), origin) for value, origin in argument.feed)
+        return serialised_copy(argument)
+    feed = tuple((serialised_copy(value), origin) for value, origin in argument.feed)
     program = argument.program and packed(argument.program).open()[-1]
     return argument if program is None and not feed else argument._replace(program=program, feed=feed)

@@ -34,7 +34,7 @@ def urgent(tickets: Mapping[Ticket, Call]) -> list[Ticket]:
     return rest
 
 
-def settled_by(ticket: Ticket, tickets: Mapping[Ticket, Call]) -> list[Ticket]:
+def acknowledged_by(ticket: Ticket, tickets: Mapping[Ticket, Call]) -> list[Ticket]:
     """The answers that are there when this one is: an actor takes its messages before what it is asked after them."""
     shard = tickets[ticket].shard
     earlier = takewhile(lambda each: each != ticket, tickets)

@@ -23,7 +23,7 @@ from tflow.runtime.sim import CALL_FAULTS, NO_FAULTS, Faults, Moment, SimRuntime
 from tflow.runtime.stats import RunStats
 from tflow.types import Provenance, Source, T
 
-HAPPENINGS = (*CALL_FAULTS, "refuses", "answers", "starts", "is ended", "time passes")
+EVENT_KINDS = (*CALL_FAULTS, "refuses", "answers", "starts", "is ended", "time passes")
 LATEST: list[History[object]] = []
 """The last history of the test that runs: what a failing test shows."""
 
@@ -94,8 +94,8 @@ class History(Generic[T]):
 
     def happened(self, what: str) -> int:
         """How often a fault happened: a test of faults in which none happened proves nothing."""
-        if what not in HAPPENINGS:
-            raise PlanError(f"happened: there is no {what!r}; there are {', '.join(HAPPENINGS)}.")
+        if what not in EVENT_KINDS:
+            raise PlanError(f"happened: there is no {what!r}; there are {', '.join(EVENT_KINDS)}.")
         return sum(moment.what == what for moment in self.trace)
 
     def check(self) -> None:

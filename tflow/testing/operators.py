@@ -38,7 +38,7 @@ from tflow.laws import (
     TYPING,
     Law,
 )
-from tflow.runtime.border import across
+from tflow.runtime.border import serialised_copy
 from tflow.runtime.executor import Run
 from tflow.runtime.local import LocalRuntime
 from tflow.runtime.sim import SimRuntime
@@ -101,16 +101,16 @@ def fresh(items: list[Item]) -> list[Item]:
 def travels(op: AnyOp, actor: Make | None, items: list[Item]) -> None:
     here = results(op, actor, fresh(items))
     if isinstance(op, (LiveOp, StatefulLiveOp)):  # it stays on the driver, but a plan that travels takes it along
-        there = results(across(op), actor, fresh(items))
+        there = results(serialised_copy(op), actor, fresh(items))
     else:
         lone = cast("Op[Item, object, Any]", op)  # Any: of that actor, or of none
         with SimRuntime() as sim:
-            run = from_items(fresh(items)).call(create_actor(actor or nobody, name="actor"), lone).run(runtime=sim)
+            run = from_items(fresh(items)).call(create_actor(actor or no_actor, name="actor"), lone).run(runtime=sim)
             there = [snapshot(item) for item in run]
     TRAVEL.check(here, there)
 
 
-def nobody(shard: Shard) -> object:
+def no_actor(shard: Shard) -> object:
     """An actor for operators that need none."""
     return shard
 
@@ -186,7 +186,7 @@ def is_independent_of_chunks(op: AnyOp, actor: Make | None, items: list[Item]) -
     outcomes = []
     for per_call, in_flight in ((1, 1), (3, 1), (2, 2)):
         waiting = deque(fresh(items))
-        stream = from_actors(create_actors(actor or nobody, num=1, name="actor"), read)
+        stream = from_actors(create_actors(actor or no_actor, num=1, name="actor"), read)
         worked = stream.par_for_each(cast("Op[Item, object, Any]", op))  # Any: of that actor, or of none
         with SimRuntime() as sim:
             run = worked.gather_async(per_call=per_call, in_flight=in_flight).run(runtime=sim)

@@ -84,7 +84,7 @@ def create_evaluation_workers(
     where = "create_evaluation_workers"
     check.instance(where, "workers", workers, AnyWorkers, "what create_rollout_workers returns")
     check.integer(where, "episodes", episodes, least=1)
-    check.integer(where, "num_workers", num_workers, least=1, most=check.MOST_ACTORS)
+    check.integer(where, "num_workers", num_workers, least=1, most=check.MAX_ACTORS)
     for name, count in (("num_envs", num_envs), ("every", every)):
         if count is not None:
             check.integer(where, name, count, least=1)

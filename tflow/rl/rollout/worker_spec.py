@@ -259,7 +259,7 @@ def create_rollout_workers(
     Law: describing creates nothing; two equal descriptions are two sets of workers.
     """
     where = "create_rollout_workers"
-    check.integer(where, "num_workers", num_workers, least=1, most=check.MOST_ACTORS)
+    check.integer(where, "num_workers", num_workers, least=1, most=check.MAX_ACTORS)
     check.integer(where, "num_envs", num_envs, least=1)
     check.integer(where, "fragment", fragment, least=1)
     if (loss is None) == (losses is None):
