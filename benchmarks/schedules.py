@@ -14,7 +14,7 @@ from time import perf_counter
 from hypothesis import HealthCheck, Phase, given, settings
 
 from tflow import Actors, Iter, Live, LiveOp, Shard, create_actors, from_actors, par_from_range
-from tflow.testing import Schedule, schedules, simulate
+from tflow.testing import SimSchedule, schedules, simulate
 
 ROUNDS = 5
 EACH = 300
@@ -69,7 +69,7 @@ def with_hypothesis(make: Callable[[], Iter[int]]) -> float:
         max_examples=EACH, database=None, deadline=None, phases=[Phase.generate], suppress_health_check=[HealthCheck.too_slow]
     )
     @given(schedule=schedules(max_size=20))
-    def search(schedule: Schedule) -> None:
+    def search(schedule: SimSchedule) -> None:
         nonlocal done
         done += 1
         simulate(plan, *schedule)

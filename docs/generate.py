@@ -169,7 +169,7 @@ def law_page(law: Law[...]) -> str:
     proofs = sorted({PROVEN[operator, law.name] for operator in obeying if (operator, law.name) in PROVEN})
     check = CHECKS[KIT[law.name]].format(name=law.name, constant=law.name.upper()) if law.name in KIT else ""
     parts = [
-        f"# {law.name.capitalize()}\n\n{law.says}\n\n**Without it:** {law.why}\n",
+        f"# {law.name.replace('_', ' ').capitalize()}\n\n{law.says}\n\n**Without it:** {law.why}\n",
         f"**Who promises it:** {subject}.\n",
         f"## The law\n\n```python\n{source(law.wrong)}```\n\nIt looks at evidence and says what is wrong; empty if nothing is.\n",
         f"## Check yours\n\n{check}\n" if check else "",

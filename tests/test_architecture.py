@@ -214,6 +214,16 @@ def test_every_node_has_a_cell() -> None:
     assert leaves - set(executor.DRIVER_CELLS) - fused - inside - {kind for kind in leaves if kind.arranges} == set()
 
 
+def test_no_public_class_name_is_defined_twice() -> None:
+    """One thing, one name: readers search for it."""
+    homes: dict[str, list[str]] = {}
+    for path in FILES:
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes.setdefault(node.name, []).append(str(path.relative_to(PACKAGE)))
+    assert {name: paths for name, paths in homes.items() if len(paths) > 1} == {}
+
+
 @pytest.mark.filterwarnings("default")
 def test_files_can_be_read_in_a_sitting() -> None:
     """A long file is a question, not a mistake: does it hold two ideas?"""

@@ -59,7 +59,7 @@ class ShardFailed(TflowError):
 
 
 class NoHealthyShards(TflowError):
-    """Every actor of a parallel stream is gone."""
+    """Every actor of a parallel stream is dead."""
 
 
 class Deadlock(TflowError):

@@ -74,11 +74,11 @@ def obeys(*laws: Law[...]) -> Callable[[F], F]:
 
 
 @law(
-    "likeness",
-    "The stream shows what the plain Python function that it is named after shows.",
+    "equivalence",
+    "The stream yields what the plain Python function of the same name yields.",
     "An operator that is almost like its namesake is a bug in every plan that trusts the name.",
 )
-def LIKENESS(shown: object, expected: object) -> str:
+def EQUIVALENCE(shown: object, expected: object) -> str:
     return "" if shown == expected else f"it shows {_brief(shown)} instead of {_brief(expected)}"
 
 
@@ -138,11 +138,11 @@ def FAIRNESS(turns: Sequence[int], weights: Sequence[float], slack: float = 1.0)
 
 
 @law(
-    "patience",
+    "no_starvation",
     "An input that stays ready is served within k outputs, where k is the number of inputs.",
     "A slow but steady stream, such as evaluation, never gets through.",
 )
-def PATIENCE(served: Sequence[int], inputs: int) -> str:
+def NO_STARVATION(served: Sequence[int], inputs: int) -> str:
     for index in range(inputs):
         places = [-1, *(place for place, input_ in enumerate(served) if input_ == index), len(served)]
         longest = max(after - before for before, after in pairwise(places)) - 1
@@ -164,12 +164,12 @@ def LAZINESS(before_first_pull: int, asked_for: int, allowed: int) -> str:
 
 @law(
     "boundedness",
-    "What is held back or under way never exceeds the stated bound.",
+    "What is buffered or in flight never exceeds the stated bound.",
     "A queue without bound fills memory over night, and its items are stale long before.",
 )
 def BOUNDEDNESS(held: Iterable[int], bound: int) -> str:
     worst = max(held, default=0)
-    return "" if worst <= bound else f"{worst} were under way, the bound is {bound}"
+    return "" if worst <= bound else f"{worst} were in flight, the bound is {bound}"
 
 
 @law(
@@ -195,7 +195,8 @@ def FRESHNESS(seen: Iterable[tuple[int, int]]) -> str:
 
 @law(
     "balance",
-    "Every call is in flight, answered, lost or abandoned; every item is delivered, buffered or dropped by name; the sums hold.",
+    "Every call is in flight, answered, lost or abandoned; every item is delivered, buffered or dropped for a stated reason; "
+    "the sums hold.",
     "Counters that do not add up hide what was lost.",
 )
 def BALANCE(ledger: Ledger) -> str:
@@ -239,11 +240,11 @@ def SURVIVAL(shown: Mapping[int, object], healthy: Mapping[int, object]) -> str:
 
 
 @law(
-    "stillness",
-    "Describing a plan starts nothing: no actor is made, no function is called, no item is read.",
+    "no_effects",
+    "Building a plan has no effects: no actor is made, no function is called, no item is read.",
     "A plan that acts while it is built cannot be printed, checked or drawn without side effects.",
 )
-def STILLNESS(happened: Sequence[object]) -> str:
+def NO_EFFECTS(happened: Sequence[object]) -> str:
     return "" if not happened else f"this happened: {_brief(list(happened))}"
 
 
@@ -318,15 +319,15 @@ def TYPING(declared: object, value: object, fits: bool) -> str:
 
 
 @law(
-    "candour",
-    "An exception that an item raises is not swallowed.",
+    "error_propagation",
+    "An exception that an item raises propagates: no operator swallows it.",
     "A broken environment looks like one that earns no reward.",
 )
-def CANDOUR(raised_inside: Sequence[str], came_out: bool) -> str:
+def ERROR_PROPAGATION(raised_inside: Sequence[str], came_out: bool) -> str:
     return f"the item raised in {_brief(list(raised_inside))} and nothing came out" if raised_inside and not came_out else ""
 
 
-OPERATOR_LAWS = (TRAVEL, PURITY, RELEASE, REPEATABILITY, RESUMPTION, CHUNKING, TYPING, CANDOUR)
+OPERATOR_LAWS = (TRAVEL, PURITY, RELEASE, REPEATABILITY, RESUMPTION, CHUNKING, TYPING, ERROR_PROPAGATION)
 """What every operator obeys, as far as it applies to its kind."""
 
 

@@ -33,7 +33,7 @@ class Handles(Protocol[W_co]):
         shards: Iterable[int] | None = None,
         policy: str = "default",
     ) -> None:
-        """State, such as weights: the latest wins and rides inside the next call to each shard (default: all)."""
+        """State, such as weights: the latest wins and is sent inside the next call to each shard (default: all)."""
 
     def advance(self, policy: str = "default", /) -> int:
         """Count one update of a policy; later ``update`` calls carry the new version. Returns it."""

@@ -305,7 +305,7 @@ class Shard:
     index: int
     count: int
     incarnation: int
-    """0 for the first life, one more after each restart."""
+    """0 at first, one more after each restart."""
     seed: int
     """A function of the run's seed, the actors, the index and the incarnation."""
     session_seed: int = 0

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.checking.support import write
-from tflow.checking.config import Settings, settings
+from tflow.checking.config import CheckSettings, settings
 from tflow.errors import PlanError
 
 
@@ -15,13 +15,13 @@ def test_all_keys_and_both_ways_to_name_a_rule(tmp_path: Path) -> None:
     table = 'disable = ["linear", "tflow-unused"]\nskip = ["jax", "my_lib.sub"]\npaths = ["plans", "train.py"]'
     write(tmp_path, {"pyproject.toml": f"[tool.tflow.check]\n{table}\n", "sub/deep/a.py": ""})
     both = frozenset(["tflow-linear", "tflow-unused"])
-    assert settings(tmp_path) == Settings(both, ("jax", "my_lib.sub"), ("plans", "train.py"))
+    assert settings(tmp_path) == CheckSettings(both, ("jax", "my_lib.sub"), ("plans", "train.py"))
     assert settings(tmp_path / "sub" / "deep").paths == ("../../plans", "../../train.py"), "from where one is"
 
 
 def test_the_nearest_file_counts(tmp_path: Path) -> None:
     write(tmp_path, {"pyproject.toml": '[tool.tflow.check]\ndisable = ["linear"]\n', "sub/pyproject.toml": "[project]\n"})
-    assert settings(tmp_path / "sub") == Settings()
+    assert settings(tmp_path / "sub") == CheckSettings()
     assert settings(tmp_path).disable
 
 

@@ -12,7 +12,7 @@ from mypy.options import Options
 
 from tests.checking.support import places, write
 from tflow.checking.engine import Engine
-from tflow.checking.layout import Batch, batches, imported, python_files
+from tflow.checking.layout import FileGroup, file_groups, imported, python_files
 from tflow.errors import PlanError
 
 HELPER = "def f() -> int:\n    return 1\n"
@@ -71,19 +71,19 @@ def test_roots_are_where_imports_begin_and_mypy_names_no_module_twice(
     files, roots = LAYOUTS[layout]
     write(tmp_path, files)
     monkeypatch.chdir(tmp_path)
-    shared = batches(python_files(["."], tmp_path), tmp_path)
-    assert [batch.roots for batch in shared] == roots
-    assert sorted(file for batch in shared for file in batch.files) == sorted(files)
-    for batch in shared:
-        names = names_for_mypy(batch, tmp_path)
-        assert len(set(names)) == len(batch.files), names
+    shared = file_groups(python_files(["."], tmp_path), tmp_path)
+    assert [group.roots for group in shared] == roots
+    assert sorted(file for group in shared for file in group.files) == sorted(files)
+    for group in shared:
+        names = names_for_mypy(group, tmp_path)
+        assert len(set(names)) == len(group.files), names
 
 
-def names_for_mypy(batch: Batch, folder: Path) -> list[str]:
+def names_for_mypy(group: FileGroup, folder: Path) -> list[str]:
     options = Options()
     options.explicit_package_bases = options.namespace_packages = True
-    options.mypy_path = [str(folder / root) for root in batch.roots]
-    return [source.module for source in create_source_list(list(batch.files), options, FileSystemCache())]
+    options.mypy_path = [str(folder / root) for root in group.roots]
+    return [source.module for source in create_source_list(list(group.files), options, FileSystemCache())]
 
 
 def test_imports_at_a_glance(tmp_path: Path) -> None:

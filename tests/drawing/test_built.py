@@ -34,7 +34,7 @@ from tflow.algos.names import ALGORITHMS
 from tflow.combinators import nodes
 from tflow.combinators.runnable import Described
 from tflow.drawing.built import of_plan
-from tflow.drawing.model import Edge, Graph
+from tflow.drawing.model import DrawnEdge, Graph
 from tflow.drawing.text import text
 from tflow.losses import DQNLoss
 from tflow.types import Sends
@@ -206,8 +206,8 @@ def test_a_node_of_somebody_else_is_drawn_like_all_others() -> None:
         ("told[3]", "actor"),
     ]
     assert graph.edges == (
-        Edge(0, 1, "int", "sync"),
-        Edge(1, 2, "int", "async"),
-        Edge(1, 3, "", "use"),
-        Edge(1, 4, "", "message"),
+        DrawnEdge(0, 1, "int", "sync"),
+        DrawnEdge(1, 2, "int", "async"),
+        DrawnEdge(1, 3, "", "use"),
+        DrawnEdge(1, 4, "", "message"),
     )

@@ -18,7 +18,7 @@ from tflow.drawing.built import of_plan
 from tflow.drawing.columns import Piece, crossings, order, settle, tie
 from tflow.drawing.layout import layout
 from tflow.drawing.mermaid import mermaid
-from tflow.drawing.model import WHERE, Edge, Flow, Graph, Node, Relation
+from tflow.drawing.model import WHERE, DrawnEdge, DrawnNode, Flow, Graph, Relation
 from tflow.drawing.placed import SMALL, SMALL_LINE, Box, Layout
 from tflow.drawing.svg import svg
 from tflow.drawing.wrapping import width, wrapped
@@ -132,21 +132,23 @@ def graphs(draw: st.DrawFn) -> Graph:
     count = draw(st.integers(1, 12))
     for index in range(count):
         label, stacked = "x" * draw(st.integers(1, 30)), draw(st.booleans())
-        nodes.append(Node(index, label, draw(st.sampled_from(WHERE)), "t", "operator", stacked))
+        nodes.append(DrawnNode(index, label, draw(st.sampled_from(WHERE)), "t", "operator", stacked))
         for source in draw(st.lists(st.integers(0, index - 1), max_size=3)) if index else []:
             shown = draw(st.sampled_from(["int", "list[Rollout+advantages+returns]"]))
-            edges.append(Edge(source, index, shown, draw(st.sampled_from(FLOWS))))
+            edges.append(DrawnEdge(source, index, shown, draw(st.sampled_from(FLOWS))))
     places = dict.fromkeys(range(count), 3)
     for index in range(count, count + draw(st.integers(0, 4))):
         users = draw(st.lists(st.sampled_from([each for each, left in places.items() if left] or [0]), min_size=1, max_size=4))
         users = [each for each in dict.fromkeys(users) if places[each]]
         if not users:
             break
-        nodes.append(Node(index, "y" * draw(st.integers(1, 20)), draw(st.sampled_from(WHERE)), "", "actors", draw(st.booleans())))
+        nodes.append(
+            DrawnNode(index, "y" * draw(st.integers(1, 20)), draw(st.sampled_from(WHERE)), "", "actors", draw(st.booleans()))
+        )
         for user in users:
             places[user] -= 1
             kind = draw(st.sampled_from(RELATIONS))
-            edges.append(Edge(user, index, draw(st.sampled_from(["", "weights"])) if kind == "message" else "", kind))
+            edges.append(DrawnEdge(user, index, draw(st.sampled_from(["", "weights"])) if kind == "message" else "", kind))
     return Graph("any", tuple(nodes), tuple(edges))
 
 
@@ -227,8 +229,8 @@ def test_long_plans_go_down_and_short_ones_to_the_right() -> None:
 
 
 def hostile() -> Graph:
-    nodes = (Node(0, HOSTILE, "actor"), Node(1, HOSTILE, shape="input"), Node(2, HOSTILE, shape="actors"))
-    return Graph(HOSTILE, nodes, (Edge(0, 1, HOSTILE), Edge(0, 2, HOSTILE, "message")))
+    nodes = (DrawnNode(0, HOSTILE, "actor"), DrawnNode(1, HOSTILE, shape="input"), DrawnNode(2, HOSTILE, shape="actors"))
+    return Graph(HOSTILE, nodes, (DrawnEdge(0, 1, HOSTILE), DrawnEdge(0, 2, HOSTILE, "message")))
 
 
 def test_any_text_survives_in_an_svg() -> None:

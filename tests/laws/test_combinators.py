@@ -15,17 +15,17 @@ from tflow.laws import (
     FRESHNESS,
     ISOLATION,
     LAZINESS,
+    NO_EFFECTS,
+    NO_STARVATION,
     OBEYED,
     ORDER,
-    PATIENCE,
-    STILLNESS,
     SURVIVAL,
     Law,
 )
 from tflow.testing import Item, check_combinator
 
-MERGED: list[Law[...]] = [CONSERVATION, ORDER, BOUNDEDNESS, LAZINESS, ISOLATION, BALANCE, STILLNESS]
-GATHERED: list[Law[...]] = [CONSERVATION, ORDER, LAZINESS, BOUNDEDNESS, FRESHNESS, SURVIVAL, BALANCE, ISOLATION, STILLNESS]
+MERGED: list[Law[...]] = [CONSERVATION, ORDER, BOUNDEDNESS, LAZINESS, ISOLATION, BALANCE, NO_EFFECTS]
+GATHERED: list[Law[...]] = [CONSERVATION, ORDER, LAZINESS, BOUNDEDNESS, FRESHNESS, SURVIVAL, BALANCE, ISOLATION, NO_EFFECTS]
 
 
 class Echo(ActorOp[object, Item, Item]):
@@ -55,12 +55,12 @@ def gather_sync(stream: ParIter[Item]) -> Iter[Item]:
 
 
 TestRoundRobin = check_combinator(
-    lambda a, b, c: Union(a, b, c, mode="round_robin"), inputs=3, laws=[*MERGED, FAIRNESS, PATIENCE]
+    lambda a, b, c: Union(a, b, c, mode="round_robin"), inputs=3, laws=[*MERGED, FAIRNESS, NO_STARVATION]
 )
 TestWeighted = check_combinator(
     lambda a, b: Union(a, b, weights=(3, 1)), inputs=2, weights=(3, 1), laws=[CONSERVATION, ORDER, FAIRNESS, BALANCE]
 )
-TestAsyncUnion = check_combinator(lambda a, b: Union(a, b, mode="async"), inputs=2, laws=[*MERGED, PATIENCE])
+TestAsyncUnion = check_combinator(lambda a, b: Union(a, b, mode="async"), inputs=2, laws=[*MERGED, NO_STARVATION])
 TestSplit = check_combinator(lambda s: s.split(3), laws=[COMPLETENESS])
 TestLooseSplit = check_combinator(lambda s: s.split(2, max_lag=2), laws=[COMPLETENESS])
 TestGatherSync = check_combinator(gather_sync, parallel=True, bound=1, laws=[CONSERVATION, ORDER, SURVIVAL, BALANCE, ISOLATION])

@@ -59,8 +59,8 @@ class Desk:
     def until(self, last: Call) -> None:
         """Take in what finishes, up to this call."""
         while last not in self.finished:
-            self.session.revive()
-            pause = self.session.next_revival() - self.session.now()
+            self.session.restart_dead()
+            pause = self.session.next_restart_at() - self.session.now()
             self.session.wait(self.mailbox, timeout=None if pause == float("inf") else max(pause, 0.001))
             while self.mailbox.finished:
                 self.finished.append(self.mailbox.finished.popleft())

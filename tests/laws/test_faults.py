@@ -28,10 +28,10 @@ from tflow import (
 )
 from tflow.combinators import nodes
 from tflow.errors import Deadlock, NoHealthyShards, OperatorError, ShardFailed
-from tflow.laws import LIKENESS, SURVIVAL
+from tflow.laws import EQUIVALENCE, SURVIVAL
 from tflow.runtime.base import Mailbox
 from tflow.runtime.shards import MOST_DEATHS
-from tflow.testing import Faults, History, Schedule, SimRuntime, fault_profiles, plans, schedules, simulate, tapes
+from tflow.testing import Faults, History, SimRuntime, SimSchedule, fault_profiles, plans, schedules, simulate, tapes
 from tflow.types import StatefulLiveOp
 
 deaths = fault_profiles(("dies_before", "dies_after", "refuses", "slow"))
@@ -42,14 +42,16 @@ anything = fault_profiles(("dies_before", "dies_after", "refuses", "slow", "rais
 
 
 @given(shards=shard_counts, count=st.integers(0, 12), schedule=schedules(deaths))
-def test_a_synchronous_plan_over_values_shows_the_same_whatever_dies(shards: int, count: int, schedule: Schedule) -> None:
+def test_a_synchronous_plan_over_values_shows_the_same_whatever_dies(shards: int, count: int, schedule: SimSchedule) -> None:
     stream = par_from_range(count, shards=shards).par_map(lambda x: 2 * x).par_filter(lambda x: x % 3 > 0)
     for plan in (stream.gather_sync(), stream.gather_rounds()):
-        LIKENESS.check(simulate(plan, *schedule).items, list(plan.run()))
+        EQUIVALENCE.check(simulate(plan, *schedule).items, list(plan.run()))
 
 
 @given(in_flight=st.integers(1, 3), per_call=st.integers(1, 3), count=st.integers(0, 12), schedule=schedules(deaths))
-def test_values_are_neither_lost_nor_repeated_by_a_death(in_flight: int, per_call: int, count: int, schedule: Schedule) -> None:
+def test_values_are_neither_lost_nor_repeated_by_a_death(
+    in_flight: int, per_call: int, count: int, schedule: SimSchedule
+) -> None:
     plan = par_from_range(count, shards=2).gather_async(in_flight=in_flight, per_call=per_call)
     history = simulate(plan, *schedule)
     assert sorted(history.items) == list(range(count))
@@ -57,19 +59,19 @@ def test_values_are_neither_lost_nor_repeated_by_a_death(in_flight: int, per_cal
 
 
 @given(num=shard_counts, in_flight=st.integers(1, 2), schedule=schedules(deaths))
-def test_items_of_actors_arrive_once_in_order_and_lives_are_told_apart(num: int, in_flight: int, schedule: Schedule) -> None:
+def test_items_of_actors_arrive_once_in_order_per_incarnation(num: int, in_flight: int, schedule: SimSchedule) -> None:
     history = simulate(sampling(samplers(num)).gather_async(in_flight=in_flight).take(15), *schedule)
     history.check()
     assert len(history.items) == 15
     lives = {(source.shard, source.incarnation) for source in history.shown()}
-    started = {(moment.place, moment.life) for moment in history.trace if moment.what == "starts"}
+    started = {(moment.place, moment.incarnation) for moment in history.trace if moment.what == "starts"}
     assert {(f"make[{shard}]", life) for shard, life in lives if life} <= started
     lost = history.ledgers[-1].calls.lost
     assert lost <= in_flight * (history.happened("dies_before") + history.happened("dies_after"))
 
 
 class Seeded:
-    """Tells which life it is."""
+    """Tells which incarnation it is."""
 
     def __init__(self, shard: Shard) -> None:
         self.shard = shard
@@ -104,7 +106,7 @@ def test_what_was_counted_before_a_death_stays_counted() -> None:
 
 
 @given(schedule=schedules(fault_profiles(("dies_before", "dies_after", "refuses"), most=8), max_size=100))
-def test_attempts_are_bounded_and_pauses_grow(schedule: Schedule) -> None:
+def test_attempts_are_bounded_and_pauses_grow(schedule: SimSchedule) -> None:
     history = simulate(par_from_range(3, shards=1).gather_sync(), *schedule)
     ends = [moment for moment in history.trace if moment.what.startswith(("dies", "refuses"))]
     in_a_row = longest = 0
@@ -142,12 +144,12 @@ mortal = schedules(fault_profiles(("dies_before", "dies_after"), most=2))
 
 @pytest.mark.parametrize("how", ["sync", "async"])
 @given(num=st.integers(2, 4), schedule=mortal)
-def test_skip_goes_on_with_the_others_until_none_is_left(how: str, num: int, schedule: Schedule) -> None:
+def test_skip_goes_on_with_the_others_until_none_is_left(how: str, num: int, schedule: SimSchedule) -> None:
     history = simulate(gathered(num, how, "skip"), *schedule)
     struck = {moment.place for moment in history.trace if moment.what.startswith("dies")}
     well = {shard: [0, 1, 2] for shard in range(num) if f"make[{shard}]" not in struck}
     SURVIVAL.check(per_shard(history.items), well)
-    assert history.happened("starts") == 0, "nobody is made again"
+    assert history.happened("starts") == 0, "nobody is restarted"
     if len(struck) == num:
         assert isinstance(history.error, NoHealthyShards)
         assert "all shards died" in str(history.error)
@@ -158,10 +160,10 @@ def test_skip_goes_on_with_the_others_until_none_is_left(how: str, num: int, sch
 
 @pytest.mark.parametrize("how", ["sync", "async"])
 @given(num=st.integers(2, 4), schedule=mortal)
-def test_raise_ends_with_the_name_of_the_shard_after_what_had_arrived(how: str, num: int, schedule: Schedule) -> None:
+def test_raise_ends_with_the_name_of_the_shard_after_what_had_arrived(how: str, num: int, schedule: SimSchedule) -> None:
     history = simulate(gathered(num, how, "raise"), *schedule)
     struck = [moment.place for moment in history.trace if moment.what.startswith("dies")]
-    assert history.happened("starts") == 0, "nobody is made again"
+    assert history.happened("starts") == 0, "nobody is restarted"
     if struck:
         assert isinstance(history.error, ShardFailed)
         assert str(history.error).startswith(tuple(f"Shard {place} died under gather_{how}()" for place in struck))
@@ -185,7 +187,7 @@ def test_rounds_without_a_shard_that_left_go_on() -> None:
 
 
 @given(schedule=schedules(fault_profiles(("dies_before", "dies_after"), most=1)))
-def test_an_item_that_was_at_a_dead_actor_is_not_tried_again(schedule: Schedule) -> None:
+def test_an_item_that_was_at_a_dead_actor_is_not_tried_again(schedule: SimSchedule) -> None:
     """Whether it was processed is unknown, so it is counted as lost, and the next one goes to a fresh actor."""
     for flow in ("call", "hand_off"):
         stream: Iter[int] = from_range(6)
@@ -263,7 +265,7 @@ def test_the_local_runtime_has_no_time_limits() -> None:
         assert run.ledger.calls.lost == 0
 
 
-def test_a_death_is_not_hushed_up_because_enough_items_came_without_it() -> None:
+def test_a_death_is_not_hidden_because_enough_items_came_without_it() -> None:
     plan = sampling(samplers(2)).gather_async(on_death="raise").take(1)
     history = simulate(plan, [0, 0, 1, 1], Faults(dies_before=1))
     assert history.happened("dies_before") == 1
@@ -271,13 +273,13 @@ def test_a_death_is_not_hushed_up_because_enough_items_came_without_it() -> None
     assert isinstance(history.error, ShardFailed)
 
 
-def test_an_error_is_not_hushed_up_because_enough_items_came_without_it() -> None:
+def test_an_error_is_not_hidden_because_enough_items_came_without_it() -> None:
     history = simulate(sampling(samplers(2)).gather_async().take(1), [0, 0, 1, 1], Faults(raises=1))
     assert len(history.items) == 1
     assert isinstance(history.error, OperatorError)
 
 
-def test_an_error_that_arrived_with_the_last_item_is_not_hushed_up() -> None:
+def test_an_error_that_arrived_with_the_last_item_is_not_hidden() -> None:
     def check(sample: Sample) -> Sample:
         if sample.shard == 1:
             raise ValueError("bad sample")
@@ -361,17 +363,17 @@ def test_a_message_that_hangs_ends_with_the_limit_of_its_actors() -> None:
     assert len(history.items) == 3
 
 
-# --------------------------------------------------------------------------- operators over several lives
+# --------------------------------------------------------------------------- operators over several incarnations
 
 
 @given(schedule=schedules(deaths), count=st.integers(0, 6))
-def test_par_take_counts_over_all_lives(schedule: Schedule, count: int) -> None:
+def test_par_take_counts_over_all_incarnations(schedule: SimSchedule, count: int) -> None:
     plan = par_from_range(10, shards=1).par_take(count).gather_async(per_call=2)
     assert simulate(plan, *schedule).items == list(range(count))
 
 
 @given(schedule=schedules(fault_profiles(("dies_before", "dies_after"))))
-def test_items_that_a_dead_actor_was_fed_are_dropped_by_name(schedule: Schedule) -> None:
+def test_items_that_a_dead_actor_was_fed_are_dropped_and_counted(schedule: SimSchedule) -> None:
     for plan in (
         par_from_range(6, shards=2).repartition(2).gather_async(),
         from_range(6).hand_off(ledger_actor(), Total(), on_death="restart"),
@@ -430,7 +432,7 @@ def test_a_call_behind_one_that_raised_is_an_ordinary_call(tape: list[int]) -> N
 
 
 @given(schedule=schedules(fault_profiles(("dies_before", "dies_after", "refuses"))), copies=st.integers(1, 3))
-def test_messages_to_a_dead_actor_are_counted_and_later_ones_arrive(schedule: Schedule, copies: int) -> None:
+def test_messages_to_a_dead_actor_are_counted_and_later_ones_arrive(schedule: SimSchedule, copies: int) -> None:
     stores = create_actors(Store, num=1)
     history = simulate(from_range(5).for_each(Deal(stores, copies)), *schedule)
     assert history.items == list(range(5))
@@ -500,12 +502,12 @@ def ends_well(history: History[object]) -> None:
 
 
 @given(plan=plans(), schedule=schedules(anything))
-def test_any_plan_under_any_fault_ends_with_clean_books(plan: Iter[int], schedule: Schedule) -> None:
+def test_any_plan_under_any_fault_ends_with_a_balanced_ledger(plan: Iter[int], schedule: SimSchedule) -> None:
     ends_well(simulate(plan, *schedule))
 
 
 @given(plan=plans(), schedule=schedules(anything))
-def test_one_tape_one_trace(plan: Iter[int], schedule: Schedule) -> None:
+def test_one_tape_one_trace(plan: Iter[int], schedule: SimSchedule) -> None:
     """Byte for byte; and the choices that were read are a tape that gives the same run."""
     first, second = simulate(plan, *schedule), simulate(plan, *schedule)
     assert str(first) == str(second)

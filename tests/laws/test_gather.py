@@ -38,13 +38,13 @@ from tflow import (
     par_from_range,
 )
 from tflow.actors import Actor
-from tflow.laws import BOUNDEDNESS, CONSERVATION, FRESHNESS, LAZINESS, LIKENESS, ORDER
+from tflow.laws import BOUNDEDNESS, CONSERVATION, EQUIVALENCE, FRESHNESS, LAZINESS, ORDER
 
 parts = st.lists(st.lists(st.integers(), max_size=8), min_size=1, max_size=4)
 T = TypeVar("T")
 
 
-@proves(LIKENESS, "ParIter.gather_sync", "ParIter.gather_rounds", "par_from_iterables")
+@proves(EQUIVALENCE, "ParIter.gather_sync", "ParIter.gather_rounds", "par_from_iterables")
 @over_runtimes
 @given(shards=parts)
 def test_gather_sync_is_a_zip_of_the_shards(runtime: str, shards: list[list[int]]) -> None:
@@ -145,7 +145,7 @@ def ledger_actor() -> Actor[list[int]]:
     return create_actor(keep)
 
 
-@proves(LIKENESS, "Iter.call")
+@proves(EQUIVALENCE, "Iter.call")
 @proves(CONSERVATION, "Iter.hand_off")
 @proves(ORDER, "Iter.hand_off")
 @over_runtimes
@@ -202,7 +202,7 @@ def test_repartition_keeps_the_multiset(runtime: str, values: list[int], shards:
     assert Counter(results(stream.par_batch(3).par_flatten().gather_async(), runtime)) == expected
 
 
-@proves(LIKENESS, "ParUnion")
+@proves(EQUIVALENCE, "ParUnion")
 @over_runtimes
 @given(shards=parts, more=parts)
 def test_par_union_puts_shards_side_by_side(runtime: str, shards: list[list[int]], more: list[list[int]]) -> None:
@@ -223,7 +223,7 @@ def test_select_shards_calls_no_other_actor(runtime: str, num: int, data: st.Dat
     assert made == [int(shard in chosen) for shard in range(num)]
 
 
-@proves(LIKENESS, "par_from_range", "from_range")
+@proves(EQUIVALENCE, "par_from_range", "from_range")
 @over_runtimes
 @given(count=st.integers(0, 20), shards=shard_counts)
 def test_par_from_range_is_range_in_blocks(runtime: str, count: int, shards: int) -> None:
@@ -233,7 +233,7 @@ def test_par_from_range_is_range_in_blocks(runtime: str, count: int, shards: int
     assert max(map(len, blocks)) - min(map(len, blocks)) <= 1
 
 
-@proves(LIKENESS, "ParIter.par_zip")
+@proves(EQUIVALENCE, "ParIter.par_zip")
 @over_runtimes
 @given(limit=st.integers(0, 6))
 def test_par_zip_pairs_items_of_one_shard(runtime: str, limit: int) -> None:
@@ -243,7 +243,7 @@ def test_par_zip_pairs_items_of_one_shard(runtime: str, limit: int) -> None:
     assert len(pairs) == 2 * (limit // 2)
 
 
-@proves(LIKENESS, "from_items", "par_from_items", "from_iterable")
+@proves(EQUIVALENCE, "from_items", "par_from_items", "from_iterable")
 @over_runtimes
 def test_repeat_starts_again_and_an_empty_source_ends(runtime: str) -> None:
     assert results(from_items([1, 2], repeat=True).take(5), runtime) == [1, 2, 1, 2, 1]

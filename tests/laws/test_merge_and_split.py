@@ -24,7 +24,7 @@ from tests.laws.world import (
 from tflow import Iter, Sync, Union, from_items, from_iterable, from_range, par_from_items
 from tflow.combinators.nodes import Mode
 from tflow.errors import Deadlock
-from tflow.laws import BOUNDEDNESS, COMPLETENESS, CONSERVATION, FAIRNESS, ORDER, PATIENCE
+from tflow.laws import BOUNDEDNESS, COMPLETENESS, CONSERVATION, FAIRNESS, NO_STARVATION, ORDER
 from tflow.runtime import joints
 from tflow.runtime.joints import RoundRobin
 
@@ -96,7 +96,7 @@ def test_with_blocking_round_robin_stays_within_two_turns(runtime: str, shares: 
     assert max(abs(credit) for credit in union.credit) <= 2
 
 
-@proves(PATIENCE, "Union")
+@proves(NO_STARVATION, "Union")
 @over_runtimes
 @given(count=st.integers(2, 5), outputs=st.integers(10, 40))
 def test_async_union_serves_who_stays_ready_within_k_outputs(runtime: str, count: int, outputs: int) -> None:

@@ -112,7 +112,7 @@ def test_a_leaver_that_cannot_be_closed_takes_nothing_with_it() -> None:
         run.resize(actors, 1)
         assert len(list(run)) == 8
         assert run.ledger.balanced
-        assert session.pools[actors].leavers == []
+        assert session.pools[actors].draining == []
     with pytest.raises(OSError, match="still in use"):
         session.close()
 

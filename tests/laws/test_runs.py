@@ -45,7 +45,7 @@ from tflow import (
 )
 from tflow.actors import Resident, create_resident
 from tflow.errors import OperatorError
-from tflow.laws import BALANCE, ISOLATION, ORDER, PROVENANCE, STILLNESS, SURVIVAL
+from tflow.laws import BALANCE, ISOLATION, NO_EFFECTS, ORDER, PROVENANCE, SURVIVAL
 from tflow.types import NOWHERE, Provenance, Source, StatefulLiveOp
 
 
@@ -98,7 +98,7 @@ def test_two_plans_over_the_same_actors_never_meet(runtime: str, num: int, turns
 
 @over_runtimes
 @given(values=items, shards=shard_counts)
-def test_values_are_read_anew_by_every_run_of_a_session(runtime: str, values: list[int], shards: int) -> None:
+def test_values_are_read_again_by_every_run_of_a_session(runtime: str, values: list[int], shards: int) -> None:
     stream = par_from_items(values, shards=shards).gather_sync()
     with RUNTIMES[runtime]() as session:
         assert list(stream.run(runtime=session)) == values
@@ -122,7 +122,7 @@ def test_equal_descriptions_are_two_sets_of_actors(runtime: str) -> None:
     assert [sample.sequence for sample in found] == [0, 0, 1, 1]
 
 
-@proves(STILLNESS, "create_actors", "create_actor", "create_resident")
+@proves(NO_EFFECTS, "create_actors", "create_actor", "create_resident")
 def test_describing_a_plan_starts_nothing() -> None:
     happened: list[object] = []
 
@@ -136,7 +136,7 @@ def test_describing_a_plan_starts_nothing() -> None:
     plan.validate()
     assert str(plan)
     assert plan.fingerprint
-    STILLNESS.check(happened)
+    NO_EFFECTS.check(happened)
     assert list(plan.run())
     assert happened, "it would have been noticed"
 
@@ -267,7 +267,7 @@ def test_results_of_another_actor_keep_the_provenance_of_their_input(runtime: st
     per_call=st.integers(1, 3),
     stop=st.integers(0, 12),
 )
-def test_the_books_balance_after_every_poll_and_after_an_early_stop(
+def test_the_ledger_balances_after_every_poll_and_after_an_early_stop(
     runtime: str, limits: list[int], in_flight: int, per_call: int, stop: int
 ) -> None:
     stream = sampling(samplers(len(limits), limits)).gather_async(in_flight=in_flight, per_call=per_call)
@@ -371,7 +371,7 @@ def test_in_a_round_the_healthy_shards_are_delivered_first(runtime: str) -> None
 
 
 @over_runtimes
-def test_a_failure_is_not_hushed_up_because_enough_items_came_without_it(runtime: str) -> None:
+def test_a_failure_is_not_hidden_because_enough_items_came_without_it(runtime: str) -> None:
     def check(sample: Sample) -> Sample:
         if sample.shard == 0:
             raise ValueError("bad sample")
@@ -463,7 +463,7 @@ def test_a_live_operator_reaches_only_the_actors_it_names(runtime: str) -> None:
 
 @over_runtimes_and_ray
 @given(num=st.integers(2, 4))
-def test_state_is_merged_and_rides_with_the_next_call(runtime: str, num: int) -> None:
+def test_state_is_merged_and_sent_with_the_next_call(runtime: str, num: int) -> None:
     """Fifty updates while a shard is not called reach it as one, the latest; they cost no call of their own."""
     actors = samplers(num)
     learn = sampling(actors).select_shards(0).gather_sync().for_each(Learn(actors)).take(50)

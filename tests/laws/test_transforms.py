@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.laws.world import items, over_runtimes, over_runtimes_and_ray, proves, results, shard_counts, sizes
 from tflow import Async, Iter, ParIter, Stateful, from_items, from_range, par_from_items, par_from_iterables
-from tflow.laws import CONSERVATION, DETERMINISM, ISOLATION, LIKENESS
+from tflow.laws import CONSERVATION, DETERMINISM, EQUIVALENCE, ISOLATION
 
 Function = Callable[[int], int]
 functions: st.SearchStrategy[Function] = st.sampled_from(
@@ -33,7 +33,7 @@ class Running(Stateful[int, int, int]):
         return state + item, state + item
 
 
-@proves(LIKENESS, "Iter.map")
+@proves(EQUIVALENCE, "Iter.map")
 @over_runtimes
 @given(values=items, f=functions, g=functions)
 def test_map_identity_and_composition(runtime: str, values: list[int], f: Function, g: Function) -> None:
@@ -42,7 +42,7 @@ def test_map_identity_and_composition(runtime: str, values: list[int], f: Functi
     assert results(stream.map(f).map(g), runtime) == results(stream.map(lambda x: g(f(x))), runtime)
 
 
-@proves(LIKENESS, "Iter.filter", "ParIter.par_filter")
+@proves(EQUIVALENCE, "Iter.filter", "ParIter.par_filter")
 @over_runtimes_and_ray
 @given(values=items, keep=predicates)
 def test_filter_is_the_builtin(runtime: str, values: list[int], keep: Callable[[int], bool]) -> None:
@@ -50,7 +50,7 @@ def test_filter_is_the_builtin(runtime: str, values: list[int], keep: Callable[[
     assert results(par_from_items(values, shards=1).par_filter(keep).gather_sync(), runtime) == list(filter(keep, values))
 
 
-@proves(LIKENESS, "Iter.batch", "Iter.flatten")
+@proves(EQUIVALENCE, "Iter.batch", "Iter.flatten")
 @over_runtimes
 @given(values=items, size=sizes)
 def test_batch_then_flatten_is_the_identity(runtime: str, values: list[int], size: int) -> None:
@@ -61,7 +61,7 @@ def test_batch_then_flatten_is_the_identity(runtime: str, values: list[int], siz
     assert results(from_items(values).batch(size).flatten(), runtime) == values
 
 
-@proves(LIKENESS, "ParIter.par_batch", "ParIter.par_flatten")
+@proves(EQUIVALENCE, "ParIter.par_batch", "ParIter.par_flatten")
 @over_runtimes
 @given(values=items, size=sizes, shards=shard_counts)
 def test_par_batch_then_par_flatten_is_the_identity(runtime: str, values: list[int], size: int, shards: int) -> None:
@@ -69,7 +69,7 @@ def test_par_batch_then_par_flatten_is_the_identity(runtime: str, values: list[i
     assert results(stream.par_batch(size).par_flatten().gather_sync(), runtime) == results(stream.gather_sync(), runtime)
 
 
-@proves(LIKENESS, "Iter.flat_map")
+@proves(EQUIVALENCE, "Iter.flat_map")
 @over_runtimes
 @given(values=st.lists(st.integers(0, 4), max_size=12))
 def test_flat_map_is_map_then_flatten(runtime: str, values: list[int]) -> None:
@@ -81,7 +81,7 @@ def test_flat_map_is_map_then_flatten(runtime: str, values: list[int]) -> None:
     assert results(nested, runtime) == results(stream.flat_map(lambda x: [m for n in range(x) for m in range(n)]), runtime)
 
 
-@proves(LIKENESS, "Iter.take")
+@proves(EQUIVALENCE, "Iter.take")
 @over_runtimes
 @given(values=items, count=st.integers(0, 40))
 def test_take_is_islice(runtime: str, values: list[int], count: int) -> None:
@@ -89,7 +89,7 @@ def test_take_is_islice(runtime: str, values: list[int], count: int) -> None:
     assert results(par_from_items(values, shards=1).par_take(count).gather_sync(), runtime) == list(islice(values, count))
 
 
-@proves(LIKENESS, "Iter.scan", "Iter.for_each")
+@proves(EQUIVALENCE, "Iter.scan", "Iter.for_each")
 @over_runtimes
 @given(values=items)
 def test_scan_and_stateful_operators_accumulate(runtime: str, values: list[int]) -> None:
@@ -119,7 +119,7 @@ def test_scan_copies_its_initial_state(runtime: str, values: list[int]) -> None:
     assert results(stream, runtime) == list(range(1, len(values) + 1))
 
 
-@proves(LIKENESS, "Iter.zip")
+@proves(EQUIVALENCE, "Iter.zip")
 @over_runtimes
 @given(left=items, right=items)
 def test_zip_is_the_builtin(runtime: str, left: list[int], right: list[int]) -> None:
@@ -147,7 +147,7 @@ def test_shuffle_depends_on_seed_and_shard(runtime: str) -> None:
     assert results(twins.select_shards(0).gather_sync(), runtime) != results(twins.select_shards(1).gather_sync(), runtime)
 
 
-@proves(LIKENESS, "Iter.drain")
+@proves(EQUIVALENCE, "Iter.drain")
 @over_runtimes
 @given(values=items)
 def test_drain_consumes_all_and_shows_nothing(runtime: str, values: list[int]) -> None:
@@ -156,7 +156,7 @@ def test_drain_consumes_all_and_shows_nothing(runtime: str, values: list[int]) -
     assert seen == values
 
 
-@proves(LIKENESS, "Iter.tap", "Iter.named", "ParIter.named")
+@proves(EQUIVALENCE, "Iter.tap", "Iter.named", "ParIter.named")
 @over_runtimes
 @given(values=items)
 def test_tap_and_named_are_the_identity(runtime: str, values: list[int]) -> None:
@@ -165,7 +165,7 @@ def test_tap_and_named_are_the_identity(runtime: str, values: list[int]) -> None
     assert seen == values
 
 
-@proves(LIKENESS, "Iter.every")
+@proves(EQUIVALENCE, "Iter.every")
 @over_runtimes
 @given(values=items, n=sizes)
 def test_every_items_shows_each_nth(runtime: str, values: list[int], n: int) -> None:
@@ -220,7 +220,7 @@ def test_the_fused_plan_yields_what_the_plain_plan_yields(runtime: str, values: 
 
 
 @proves(
-    LIKENESS,
+    EQUIVALENCE,
     "ParIter.par_map",
     "ParIter.par_for_each",
     "ParIter.par_tap",

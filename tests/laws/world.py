@@ -101,7 +101,7 @@ shard_counts = st.integers(1, 4)
 
 
 def results(stream: Iter[T], runtime: str, *, seed: int = 0, fuse: bool = True) -> list[T]:
-    """Everything the stream yields, in a session of its own; the books must balance after every item."""
+    """Everything the stream yields, in a session of its own; the ledger must balance after every item."""
     with RUNTIMES[runtime]() as session, stream.run(runtime=session, seed=seed, fuse=fuse) as run:
         found = []
         for item in run:

@@ -7,7 +7,7 @@ from dataclasses import astuple, dataclass
 from typing import Any
 
 from tflow.runtime.sim import Faults
-from tflow.testing import Schedule
+from tflow.testing import SimSchedule
 from tflow.testing.schedules import searching
 
 
@@ -53,7 +53,7 @@ def hunt(test: Callable[..., None], *, examples: int) -> Found | None:
 
 def size(value: Any) -> int:  # Any: whatever hypothesis drew
     """How much there is to read in a counterexample."""
-    if isinstance(value, Schedule):
+    if isinstance(value, SimSchedule):
         return len([choice for choice in value.tape if choice]) + size(value.faults)
     if isinstance(value, Faults):
         return sum(count for count in astuple(value)[:6])

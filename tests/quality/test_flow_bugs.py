@@ -25,22 +25,22 @@ from tflow.laws import (
     COMPLETENESS,
     CONSERVATION,
     DETERMINISM,
+    EQUIVALENCE,
     FAIRNESS,
     FRESHNESS,
     ISOLATION,
     LAZINESS,
-    LIKENESS,
+    NO_EFFECTS,
+    NO_STARVATION,
     ORDER,
-    PATIENCE,
     PROVENANCE,
-    STILLNESS,
     SURVIVAL,
     Law,
 )
 from tflow.runtime import chain, feed, gather, host, joints, shards, unary
 from tflow.runtime.answers import DONE, Answer, Ready
 from tflow.runtime.base import Runtime
-from tflow.testing import History, Schedule, check_combinator, explore, fault_profiles
+from tflow.testing import History, SimSchedule, check_combinator, explore, fault_profiles
 from tflow.testing.sources import Item, Maker, makers
 
 Patch = Callable[[pytest.MonkeyPatch], None]
@@ -100,7 +100,7 @@ def schedule(
 
     def search(examples: int) -> tuple[int, int] | None:
         found = explore(plan, check, examples=examples, **{"faults": fault_profiles(), **more})
-        return None if found is None else (found.examples, size(Schedule(found.tape, found.faults)))
+        return None if found is None else (found.examples, size(SimSchedule(found.tape, found.faults)))
 
     return law, search
 
@@ -127,7 +127,7 @@ def two(a: Any, b: Any) -> Any:  # Any: the kit's streams
 @bug(law(ISOLATION, gather_async, parallel=True), flaw=1)
 def transforms_that_clobber_each_other(patch: pytest.MonkeyPatch) -> None:
     pull = host.Host.pull
-    patch.setattr(host.Host, "pull", lambda self, luggage, request: pull(self, luggage, request._replace(key=(0, 0, 0))))
+    patch.setattr(host.Host, "pull", lambda self, piggyback, request: pull(self, piggyback, request._replace(key=(0, 0, 0))))
 
 
 @bug(law(ISOLATION, lambda s: s.map(lambda item: item)), flaw=2)
@@ -153,7 +153,7 @@ def split_alone() -> Iter[int]:
 
 
 def all_arrive(history: History[int]) -> None:
-    LIKENESS.check(sorted(history.items), [0, 0, 1, 2, 3])
+    EQUIVALENCE.check(sorted(history.items), [0, 0, 1, 2, 3])
 
 
 @bug(schedule(COMPLETENESS, split_alone, all_arrive), flaw=4, size=0)
@@ -169,7 +169,7 @@ def branches_that_share_a_mutable_item(patch: pytest.MonkeyPatch) -> None:
 @bug(law(SURVIVAL, gather_async, parallel=True), flaw=6, size=6)
 def one_death_that_ends_everything(patch: pytest.MonkeyPatch) -> None:
     class Wrong(gather.Stream):
-        def bereaved(self, link: gather.Link) -> None:
+        def on_actor_lost(self, link: gather.ShardLink) -> None:
             for each in self.links:
                 each.ended = True
 
@@ -178,11 +178,11 @@ def one_death_that_ends_everything(patch: pytest.MonkeyPatch) -> None:
 
 @bug(law(SURVIVAL, lambda s: s.gather_async(on_death="skip"), parallel=True), flaw=6, size=6)
 def a_stream_that_ends_quietly(patch: pytest.MonkeyPatch) -> None:
-    def give_up(self: gather.Gather, link: gather.Link) -> None:
+    def give_up(self: gather.Gather, link: gather.ShardLink) -> None:
         for each in self.links:
             each.ended = True
 
-    patch.setattr(gather.Gather, "bereaved", give_up)
+    patch.setattr(gather.Gather, "on_actor_lost", give_up)
 
 
 def batches() -> Iter[list[Item]]:
@@ -208,10 +208,14 @@ def the_stream_goes_on(history: History[int]) -> None:
     """While the barrier waits for an actor that hangs, all of the other stream arrives."""
     hanging = [moment.place for moment in history.trace if moment.what == "hangs"]
     if hanging == ["par_from_range#2[0]"]:
-        LIKENESS.check([item for item in history.items if item < 100], list(range(6)))
+        EQUIVALENCE.check([item for item in history.items if item < 100], list(range(6)))
 
 
-@bug(schedule(PATIENCE, barrier_beside_a_stream, the_stream_goes_on, faults=fault_profiles(["hangs"], most=1)), flaw=11, size=4)
+@bug(
+    schedule(NO_STARVATION, barrier_beside_a_stream, the_stream_goes_on, faults=fault_profiles(["hangs"], most=1)),
+    flaw=11,
+    size=4,
+)
 def a_barrier_that_blocks_its_neighbours(patch: pytest.MonkeyPatch) -> None:
     class Wrong(gather.Rounds):
         def complete(self) -> bool:
@@ -228,7 +232,7 @@ def turns_drawn_from_the_global_dice(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(joints, "most_urgent", lambda credit, shares: random.choices([i for i, _ in shares], [w for _, w in shares])[0])
 
 
-@bug(law(STILLNESS, gather_async, parallel=True), flaw=15, size=0)
+@bug(law(NO_EFFECTS, gather_async, parallel=True), flaw=15, size=0)
 def a_plan_that_acts_while_it_is_built(patch: pytest.MonkeyPatch) -> None:
     check = actors.Actors.__post_init__
 
@@ -258,30 +262,30 @@ def endless() -> Iter[Item]:
 def every_item_is_counted(history: History[Item]) -> None:
     answered = sum(len(moment.items) for moment in history.trace if moment.what == "answers")
     if history.complete:
-        LIKENESS.check(history.stats["from_actors"].seen >= answered, True)
+        EQUIVALENCE.check(history.stats["from_actors"].seen >= answered, True)
 
 
 @bug(schedule(BALANCE, endless, every_item_is_counted, most=9), flaw=18, size=3)
 def counters_reset_on_recovery(patch: pytest.MonkeyPatch) -> None:
-    def introduction(self: gather.Link) -> tuple[nodes.Node | None, dict[int, int]]:
-        if self.life == self.shard.incarnation:
+    def handshake(self: gather.ShardLink) -> tuple[nodes.Node | None, dict[int, int]]:
+        if self.told_incarnation == self.shard.incarnation:
             return None, {}
-        self.life = self.shard.incarnation
+        self.told_incarnation = self.shard.incarnation
         self.readings = {}
         return self.program, {}
 
-    patch.setattr(gather.Link, "introduction", introduction)
+    patch.setattr(gather.ShardLink, "handshake", handshake)
 
 
 @bug(law(FRESHNESS, gather_async, parallel=True), flaw=18, size=5)
 def a_new_life_with_the_first_weights(patch: pytest.MonkeyPatch) -> None:
-    bury = shards.LiveShard.bury
+    record_death = shards.LiveShard.record_death
 
     def forgetful(self: shards.LiveShard, why: str, now: float) -> None:
-        bury(self, why, now)
+        record_death(self, why, now)
         self.state = {}
 
-    patch.setattr(shards.LiveShard, "bury", forgetful)
+    patch.setattr(shards.LiveShard, "record_death", forgetful)
 
 
 # --------------------------------------------------------------------------- others that were made before
@@ -290,8 +294,8 @@ def a_new_life_with_the_first_weights(patch: pytest.MonkeyPatch) -> None:
 class ReissuesFirst(gather.Stream):
     """The next call is under way before the item is handed on."""
 
-    def take_in(self, link: gather.Link) -> None:
-        super().take_in(link)
+    def receive(self, link: gather.ShardLink) -> None:
+        super().receive(link)
         if not link.ended:
             self.issue(link, count=self.node.per_call)
 
@@ -309,7 +313,7 @@ def a_gather_that_works_ahead(patch: pytest.MonkeyPatch) -> None:
 @bug(law(BOUNDEDNESS, gather_async, parallel=True, bound=1), size=4)
 def more_calls_than_promised(patch: pytest.MonkeyPatch) -> None:
     class Wrong(gather.Stream):
-        def issue(self, link: gather.Link, **request: Any) -> None:  # Any: handed through
+        def issue(self, link: gather.ShardLink, **request: Any) -> None:  # Any: handed through
             super().issue(link, **request)
             super().issue(link, **request)
 
@@ -319,12 +323,12 @@ def more_calls_than_promised(patch: pytest.MonkeyPatch) -> None:
 @bug(law(CONSERVATION, gather_async, parallel=True), size=8)
 def only_the_last_of_several_results_is_kept(patch: pytest.MonkeyPatch) -> None:
     class Wrong(gather.Stream):
-        def take_in(self, link: gather.Link) -> None:
+        def receive(self, link: gather.ShardLink) -> None:
             while len(self.ready) > 0:
-                super().take_in(link)
+                super().receive(link)
                 self.buffer.clear()
                 link = self.ready.popleft()
-            super().take_in(link)
+            super().receive(link)
 
     swap(patch, nodes.GatherAsync, Wrong)
 
@@ -350,13 +354,13 @@ def values() -> Iter[int]:
 
 def as_without_faults(history: History[int]) -> None:
     if history.error is None:
-        LIKENESS.check(history.items, [0, 2, 1, 3])
+        EQUIVALENCE.check(history.items, [0, 2, 1, 3])
 
 
 @bug(schedule(SURVIVAL, values, as_without_faults), size=2)
 def values_that_a_new_life_reads_again(patch: pytest.MonkeyPatch) -> None:
-    introduction = gather.Link.introduction
-    patch.setattr(gather.Link, "introduction", lambda self: (introduction(self)[0], {}))
+    handshake = gather.ShardLink.handshake
+    patch.setattr(gather.ShardLink, "handshake", lambda self: (handshake(self)[0], {}))
 
 
 @bug(schedule(SURVIVAL, values, as_without_faults), size=2)
@@ -385,7 +389,7 @@ def hung() -> Iter[int]:
 
 
 def comes_to_an_end(history: History[int]) -> None:
-    LIKENESS.check(sorted(history.items), [0, 1, 2, 3])
+    EQUIVALENCE.check(sorted(history.items), [0, 1, 2, 3])
 
 
 @bug(schedule(SURVIVAL, hung, comes_to_an_end, faults=fault_profiles(["hangs"], most=1)), size=2)
@@ -403,7 +407,7 @@ def an_input_that_takes_the_others_with_it(patch: pytest.MonkeyPatch) -> None:
     swap(patch, nodes.UnionOf, Wrong)
 
 
-@bug(law(PATIENCE, lambda a, b: Union(a, b, mode="async"), inputs=2), size=2)
+@bug(law(NO_STARVATION, lambda a, b: Union(a, b, mode="async"), inputs=2), size=2)
 def an_input_that_starves_the_others(patch: pytest.MonkeyPatch) -> None:
     class Wrong(joints.Merge):
         def turn(self) -> Answer:

@@ -68,7 +68,7 @@ def a_short_last_batch_that_is_dropped(patch: pytest.MonkeyPatch) -> None:
                 else:
                     yield answer
 
-    swap(patch, nodes.Batch, Wrong)
+    swap(patch, nodes.BatchItems, Wrong)
 
 
 @breaks(test_transforms.test_par_batch_then_par_flatten_is_the_identity)
@@ -240,7 +240,9 @@ breaks(test_gather.test_drop_oldest_counts_what_it_drops_and_keeps_order)(test_f
 def a_remainder_that_is_never_flushed(patch: pytest.MonkeyPatch) -> None:
     issue = gather.Gather.issue
 
-    def unfinished(self: gather.Gather, link: gather.Link, *, last: bool = False, **rest: Any) -> None:  # Any: handed through
+    def unfinished(
+        self: gather.Gather, link: gather.ShardLink, *, last: bool = False, **rest: Any
+    ) -> None:  # Any: handed through
         issue(self, link, last=False, **rest)
 
     patch.setattr(gather.Gather, "issue", unfinished)
@@ -343,7 +345,7 @@ def an_input_that_starves_the_others(patch: pytest.MonkeyPatch) -> None:
 
 @breaks(test_merge_and_split.test_a_busy_driver_stream_does_not_starve_actors)
 def a_loop_that_never_looks_at_finished_calls(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(driver, "PATIENCE", 10_000)
+    patch.setattr(driver, "POLLS_BETWEEN_COLLECTS", 10_000)
 
 
 breaks(test_merge_and_split.test_every_branch_sees_every_item_once_in_order)(
@@ -362,7 +364,7 @@ def a_branch_that_closes_the_stream_for_all(patch: pytest.MonkeyPatch) -> None:
 
 @breaks(test_merge_and_split.test_a_lock_step_split_never_pulls_ahead)
 def a_split_without_bound(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(joints.SplitCell, "obstacle", lambda self, branch: "")
+    patch.setattr(joints.SplitCell, "blocked_reason", lambda self, branch: "")
 
 
 @breaks(test_merge_and_split.test_splitting_a_parallel_stream_gathers_synchronously)
@@ -404,7 +406,7 @@ def read_once(part: create.Part[Any]) -> Iterator[Any]:  # Any: as above
     return READERS.setdefault(id(part), (part, READ(part)))[1]
 
 
-@breaks(test_runs.test_values_are_read_anew_by_every_run_of_a_session)
+@breaks(test_runs.test_values_are_read_again_by_every_run_of_a_session)
 def values_that_only_the_first_run_sees(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(create.Part, "read", read_once)
 
@@ -440,7 +442,7 @@ def the_version_of_now_instead_of_the_call(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(host.ActorSite, "stamp", too_new)
 
 
-@breaks(test_runs.test_the_books_balance_after_every_poll_and_after_an_early_stop)
+@breaks(test_runs.test_the_ledger_balances_after_every_poll_and_after_an_early_stop)
 def buffers_that_vanish_at_the_end(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(gather.Gather, "drop", lambda self, reason, count=1: None)
 
@@ -464,8 +466,8 @@ def an_error_that_eats_what_was_done_before(patch: pytest.MonkeyPatch) -> None:
 @breaks(test_runs.test_in_a_round_the_healthy_shards_are_delivered_first)
 def a_failure_that_ends_healthy_shards(patch: pytest.MonkeyPatch) -> None:
     class Wrong(gather.Rounds):
-        def take_in(self, link: gather.Link) -> None:
-            super().take_in(link)
+        def receive(self, link: gather.ShardLink) -> None:
+            super().receive(link)
             self.raise_failure()
 
     swap(patch, nodes.GatherSync, Wrong)
@@ -483,20 +485,20 @@ def events_without_bound(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(messages.LiveCell, "sent", sent)
 
 
-@breaks(test_runs.test_state_is_merged_and_rides_with_the_next_call)
+@breaks(test_runs.test_state_is_merged_and_sent_with_the_next_call)
 def state_that_is_lost_on_the_way(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(host.Host, "take", lambda self, state: None)
 
 
 @breaks(test_runs.test_the_last_state_that_was_sent_arrives_even_if_the_run_ends)
 def state_that_is_lost_with_an_abandoned_call(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(shards.LiveShard, "give_back", lambda self, state: None)
+    patch.setattr(shards.LiveShard, "restore_state", lambda self, state: None)
 
 
 @breaks(test_runs.test_same_seed_same_plan_same_output)
 def a_seed_that_no_run_repeats(patch: pytest.MonkeyPatch) -> None:
     seeds = count()
-    patch.setattr(base, "derive", lambda *parts: next(seeds))
+    patch.setattr(base, "derive_seed", lambda *parts: next(seeds))
 
 
 @breaks(test_resize.test_nothing_is_lost_when_a_pool_changes)
@@ -506,27 +508,27 @@ def a_shard_that_comes_again_under_the_number_of_its_first_life(patch: pytest.Mo
 
     def forgetful(runtime: base.Runtime, pool: shards.LivePool, num: int) -> None:
         resize(runtime, pool, num)
-        pool.lives.clear()
+        pool.next_incarnations.clear()
 
     patch.setattr(base.Runtime, "resize", forgetful)
 
 
 @breaks(test_resize.test_nothing_is_lost_when_a_pool_changes)
 def a_shard_that_leaves_before_it_has_answered(patch: pytest.MonkeyPatch) -> None:
-    let_go = base.Runtime.let_go
+    retire = base.Runtime.retire
 
     def hasty(runtime: base.Runtime, shard: shards.LiveShard) -> None:
-        for call in [*shard.under_way]:
+        for call in [*shard.in_flight]:
             call.finish(lost="it was in a hurry")
-        shard.under_way.clear()
-        let_go(runtime, shard)
+        shard.in_flight.clear()
+        retire(runtime, shard)
 
-    patch.setattr(base.Runtime, "let_go", hasty)
+    patch.setattr(base.Runtime, "retire", hasty)
 
 
 @breaks(test_resize.test_a_stream_whose_shards_all_died_or_left_never_ends_quietly)
 def a_stream_that_ends_with_its_actors(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(gather.Gather, "extinction", lambda self: None)
+    patch.setattr(gather.Gather, "no_healthy_shards", lambda self: None)
 
 
 @breaks(partial(test_refs.test_a_time_budget_changes_no_item_and_no_order, runtime="sim, any order"))
@@ -550,7 +552,7 @@ def takes_runtime(law: Callable[..., None]) -> bool:
 
 
 FIND_ONLY = settings(settings.default, phases=[Phase.generate], report_multiple_bugs=False)
-"""A mistake has to be found here, not to be made small."""
+"""A mistake has to be found here, not to be shrunk."""
 
 
 @pytest.mark.parametrize("name", PLANTED)

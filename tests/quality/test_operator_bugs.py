@@ -192,7 +192,7 @@ class Buffer:
 
 
 class ChangesWithTheCall(ActorOp[list[int], int, int]):
-    """Uses its actor as memory and forgets that the actor is shared and starts anew: not the same the second time."""
+    """Uses its actor as memory and forgets that the actor is shared and is restarted: not the same the second time."""
 
     seen: list[int] = []
 
@@ -218,8 +218,8 @@ PLANTED: dict[str, tuple[Callable[[], object], st.SearchStrategy[object], dict[s
     "release": (KeepsTheLastItem, lists, {}),
     "typing": (ReturnsNothing, numbers, {}),
     "typing, of members": (PromisesText, numbers, {}),
-    "likeness": (AveragesBySumming, lists, {"like": mean}),
-    "candour": (SwallowsErrors, lists, {}),
+    "equivalence": (AveragesBySumming, lists, {"like": mean}),
+    "error_propagation": (SwallowsErrors, lists, {}),
     "travel": (HoldsALock, numbers, {}),
     "travel, of arrays": (WritesIntoItsInput, arrays, {}),
     "chunking": (RemembersIdentities, st.tuples(numbers), {}),

@@ -16,7 +16,7 @@ from tflow.data import MultiBatch
 from tflow.rl.data.arrays import Array
 from tflow.rl.data.batch import AnyBatch, Rollout
 from tflow.rl.data.episodes import Episodes
-from tflow.runtime.border import across
+from tflow.runtime.border import serialised_copy
 from tflow.testing.batches import rollouts
 
 
@@ -138,7 +138,7 @@ def test_sequences_take_the_memory_of_their_first_row() -> None:
 
 def test_arrays_are_read_only_and_stay_so_across_a_border() -> None:
     batch: Batch[Literal["rewards"]] = Batch({"rewards": np.zeros(3)}, finals={"obs": np.zeros((1, 2))}, env_steps=3)
-    for copy in (batch, pickle.loads(pickle.dumps(batch)), across(batch)):
+    for copy in (batch, pickle.loads(pickle.dumps(batch)), serialised_copy(batch)):
         assert isinstance(copy, Batch)
         same(copy, batch)
         for array in (copy["rewards"], copy.ends, copy.finals["obs"]):

@@ -1,6 +1,6 @@
 """mypy with the plugin over the corpus, and the messages that are pinned.
 
-``python -m tests.types.plugin_runs pin`` pins the messages anew (``make pin``); read the difference before you commit it.
+``python -m tests.types.plugin_runs pin`` pins the messages again (``make pin``); read the difference before you commit it.
 ``... compare`` fails if the mypy of this environment says anything else; it needs nothing but mypy and numpy
 (``make test-mypy-range``).
 """

@@ -1,6 +1,6 @@
 """The plugin over the corpus: what it reports is what the comments say, word for word as pinned, in every mode of mypy.
 
-``python -m tests.types.plugin_runs pin`` pins the messages anew; read the difference before you commit it.
+``python -m tests.types.plugin_runs pin`` pins the messages again; read the difference before you commit it.
 """
 
 from __future__ import annotations

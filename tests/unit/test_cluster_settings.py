@@ -11,10 +11,10 @@ import pytest
 
 from tflow import PlanError
 from tflow.actors import Place
-from tflow.runtime.cluster import Settings, path_of
+from tflow.runtime.cluster import ClusterSettings, path_of
 
 
-def settings(**given: Any) -> Settings:  # Any: wrong values, on purpose
+def settings(**given: Any) -> ClusterSettings:  # Any: wrong values, on purpose
     usual = {
         "address": None,
         "num_cpus": None,
@@ -24,7 +24,7 @@ def settings(**given: Any) -> Settings:  # Any: wrong values, on purpose
         "dashboard": False,
         "logs": True,
     }
-    return Settings(**(usual | given))
+    return ClusterSettings(**(usual | given))
 
 
 WRONG: Sequence[tuple[dict[str, Any], str]] = [  # Any: as above

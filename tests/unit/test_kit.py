@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from examples import one_of_each
 from tests.laws.world import Learn, samplers, sampling
 from tflow import Actors, Iter, Live, LiveOp, PlanError, Shard, Stateful, Stateless, Union, par_from_range, testing
-from tflow.laws import CANDOUR, CONSERVATION, FAIRNESS, FRESHNESS, LAWS, LAZINESS, OPERATOR_LAWS, ORDER, LawBroken
+from tflow.laws import CONSERVATION, ERROR_PROPAGATION, FAIRNESS, FRESHNESS, LAWS, LAZINESS, OPERATOR_LAWS, ORDER, LawBroken
 from tflow.runtime.sim import NO_FAULTS
 from tflow.testing import (
     Counterexample,
@@ -66,7 +66,7 @@ def test_oracles_see_what_was_lost_shown_twice_and_out_of_order() -> None:
         history.check()
 
 
-def test_what_is_dropped_by_name_is_not_lost() -> None:
+def test_what_is_dropped_and_counted_is_not_lost() -> None:
     actors = samplers(3, [4, 4, 4])
     history = simulate(sampling(actors).gather_async(max_staleness=0).for_each(Learn(actors)), [1, 2, 3, 4, 5, 6, 7])
     assert history.ledgers[-1].items.dropped["stale"] > 0
@@ -187,7 +187,7 @@ def raises_one_of_ours(history: History[object]) -> None:
 
 def test_mistakes_are_sentences() -> None:
     with pytest.raises(PlanError, match="not about combinators"):
-        check_combinator(lambda s: s, laws=[CANDOUR])
+        check_combinator(lambda s: s, laws=[ERROR_PROPAGATION])
     with pytest.raises(PlanError, match="got the class Add"):
         check_laws(Add, items=st.integers())  # type: ignore[arg-type]  # the mistake
     with pytest.raises(PlanError, match="Faults: dies_before must be at least 0, got -1"):
@@ -313,7 +313,7 @@ def test_which_laws_apply_depends_on_the_kind_of_operator() -> None:
     assert names(check_laws(Add(), items=st.integers())) == everything
     assert names(check_laws(Window(), items=st.integers())) == everything - {"release"}
     live = check_laws(Announce(samplers(1)), items=st.integers(), like=lambda items: [])
-    assert names(live) == (everything - {"chunking"}) | {"likeness"}
+    assert names(live) == (everything - {"chunking"}) | {"equivalence"}
     assert vars(live)["test_purity"].__doc__ == LAWS["purity"].says
 
 

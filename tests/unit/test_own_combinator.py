@@ -31,7 +31,7 @@ from tflow import (
     par_from_range,
 )
 from tflow.combinators import hints, nodes
-from tflow.laws import BALANCE, BOUNDEDNESS, ISOLATION, ORDER, STILLNESS
+from tflow.laws import BALANCE, BOUNDEDNESS, ISOLATION, NO_EFFECTS, ORDER
 from tflow.runtime.answers import SKIP, Answer, Ready
 from tflow.runtime.cell import Cell
 from tflow.runtime.unary import united
@@ -150,7 +150,7 @@ def test_it_is_checked(tmp_path: Path) -> None:
 
 
 TestPairs = check_combinator(
-    lambda s: pairs(s).map(lambda pair: pair[1]), bound=1, laws=[ORDER, BALANCE, BOUNDEDNESS, ISOLATION, STILLNESS]
+    lambda s: pairs(s).map(lambda pair: pair[1]), bound=1, laws=[ORDER, BALANCE, BOUNDEDNESS, ISOLATION, NO_EFFECTS]
 )
 
 

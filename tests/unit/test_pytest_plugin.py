@@ -10,11 +10,11 @@ from tflow.testing import explore
 FAILING = """
 from hypothesis import given, settings
 from tflow import par_from_range
-from tflow.testing import Schedule, schedules, simulate
+from tflow.testing import SimSchedule, schedules, simulate
 
 @settings(derandomize=True, database=None)
 @given(schedule=schedules())
-def test_in_order(schedule: Schedule) -> None:
+def test_in_order(schedule: SimSchedule) -> None:
     items = simulate(par_from_range(4).gather_async(), *schedule).items
     assert items == sorted(items)
 

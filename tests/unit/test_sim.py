@@ -18,7 +18,7 @@ from tflow import (
     par_from_range,
 )
 from tflow.errors import OperatorError
-from tflow.runtime.border import across
+from tflow.runtime.border import serialised_copy
 from tflow.runtime.sim import NO_FAULTS, Faults, SimRuntime
 from tflow.testing import simulate
 from tflow.types import ActorOp, Frozen
@@ -79,7 +79,7 @@ def test_what_a_function_closes_over_is_copied_with_it() -> None:
 
 def test_arrays_arrive_read_only() -> None:
     array = np.arange(3.0)
-    arrived = across(array)
+    arrived = serialised_copy(array)
     assert arrived is not array
     assert not arrived.flags.writeable
     assert isinstance(simulate(from_items([array]).call(create_actor(Keeper), AddsInPlace())).error, OperatorError)
@@ -100,15 +100,15 @@ class Box(Frozen):
 
 def test_only_what_nobody_could_tell_apart_is_shared() -> None:
     for value in (1, "text", (1, (2.0, None)), frozenset({1}), Shard("a", 0, 1, 0, 0)):
-        assert across(value) is value
+        assert serialised_copy(value) is value
     for other in ([1], {"a": 1}, (1, [2]), Box([1])):
-        assert across(other) is not other
+        assert serialised_copy(other) is not other
     counter: list[int] = []
 
     def closure() -> list[int]:
         return counter
 
-    assert across(closure)() is not counter
+    assert serialised_copy(closure)() is not counter
 
 
 def test_a_fault_happens_no_more_often_than_it_may() -> None:
@@ -147,9 +147,9 @@ def test_a_script_is_short_and_tells_who_did_what() -> None:
     assert [" ".join(line.split()) for line in script.splitlines()] == [
         "0.001s keepers[0] pull dies before it runs this",
         "0.101s time passes",
-        "0.101s keepers[0] life 2 starts",
-        "0.102s keepers[0] life 2 pull answers []",
-        "0.103s keepers[0] life 2 pull answers []",
+        "0.101s keepers[0] incarnation 1 starts",
+        "0.102s keepers[0] incarnation 1 pull answers []",
+        "0.103s keepers[0] incarnation 1 pull answers []",
     ]
 
 

@@ -48,7 +48,7 @@ class Algorithm(ABC):
 
     def __post_init__(self) -> None:
         for name in ("num_workers", "num_envs", "fragment"):
-            check.whole(type(self).__name__, name, getattr(self, name), least=1)
+            check.integer(type(self).__name__, name, getattr(self, name), least=1)
         check_device(type(self).__name__, self.device)
 
     @abstractmethod
@@ -125,7 +125,7 @@ class SinglePolicy(Algorithm):
             raise PlanError(
                 f"{type(self).__name__}: it does not train recurrent networks; got {self.model!r}. PPO, A2C, A3C and IMPALA do."
             )
-        check.share(type(self).__name__, "gamma", self.gamma)
+        check.fraction(type(self).__name__, "gamma", self.gamma)
         if self.max_grad_norm is not None:
             check.positive(type(self).__name__, "max_grad_norm", self.max_grad_norm)
 

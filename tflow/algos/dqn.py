@@ -128,7 +128,7 @@ class DQN(SinglePolicy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check.whole(type(self).__name__, "n_step", self.n_step, least=1, most=self.fragment, hint="Make fragment= longer.")
+        check.integer(type(self).__name__, "n_step", self.n_step, least=1, most=self.fragment, hint="Make fragment= longer.")
 
     def loss(self) -> Loss[Replayed, Async]:
         spec = QSpec(dueling=self.dueling, kind=self.kind, atoms=self.atoms, v_min=self.v_min, v_max=self.v_max, noisy=self.noisy)

@@ -43,11 +43,11 @@ class Stop:
     def __post_init__(self) -> None:
         for name in ("env_steps", "updates"):
             if getattr(self, name) is not None:
-                check.whole("Stop", name, getattr(self, name), least=1)
+                check.integer("Stop", name, getattr(self, name), least=1)
         wanted: object = self.mean_return
         if wanted is not None and (isinstance(wanted, bool) or not isinstance(wanted, (int, float)) or wanted != wanted):
             raise PlanError(f"Stop: mean_return must be a number, got {wanted!r}.")
-        check.whole("Stop", "episodes", self.episodes, least=1, most=WINDOW)
+        check.integer("Stop", "episodes", self.episodes, least=1, most=WINDOW)
         if self.seconds is not None:
             check.positive("Stop", "seconds", self.seconds)
 

@@ -16,7 +16,7 @@ KEYS = ("disable", "paths", "skip")
 
 
 @dataclass(frozen=True)
-class Settings:
+class CheckSettings:
     """What a project says about its checks."""
 
     disable: frozenset[str] = frozenset()
@@ -27,16 +27,16 @@ class Settings:
     """What to check if nothing is named, from the working directory."""
 
 
-def settings(folder: Path) -> Settings:
+def settings(folder: Path) -> CheckSettings:
     """Those of the nearest pyproject.toml, from ``folder`` upwards."""
     for place in (folder, *folder.parents):
         file = place / "pyproject.toml"
         if file.is_file():
             return read(file, folder)
-    return Settings()
+    return CheckSettings()
 
 
-def read(file: Path, folder: Path) -> Settings:
+def read(file: Path, folder: Path) -> CheckSettings:
     shown = os.path.relpath(file, folder)
     try:
         table: object = tomllib.loads(file.read_text(encoding="utf-8"))
@@ -52,7 +52,7 @@ def read(file: Path, folder: Path) -> Settings:
             hint = did_you_mean(key, KEYS)
             raise PlanError(f"{where} in {shown} has no key {key!r}; there are {', '.join(KEYS[:-1])} and {KEYS[-1]}.{hint}")
     lists = {key: _strings(table.get(key, []), f"{key} in {where} of {shown}") for key in KEYS}
-    return Settings(
+    return CheckSettings(
         disable=rules(lists["disable"]),
         skip=tuple(_library(name, f"skip in {where} of {shown}") for name in lists["skip"]),
         paths=tuple(os.path.relpath(file.parent / path, folder) for path in lists["paths"]),

@@ -22,7 +22,7 @@ from types import TracebackType
 from typing import Self
 
 from tflow.checking.findings import SYNTAX, CheckFailed, Finding
-from tflow.checking.layout import Batch, batches
+from tflow.checking.layout import FileGroup, file_groups
 from tflow.checking.places import Sources
 from tflow.extras import require
 
@@ -46,7 +46,7 @@ class Said:
 
 
 class Engine:
-    """Checks batches of files, with one run of mypy each. A context manager: its files are gone at the end."""
+    """Checks groups of files, with one run of mypy each. A context manager: its files are gone at the end."""
 
     def __init__(self, folder: Path, *, skip: Sequence[str] = (), plugin: str = PLUGIN) -> None:
         require("mypy", extra="check", feature="Checks of plans")
@@ -73,12 +73,12 @@ class Engine:
 
     def check(self, files: Sequence[str]) -> list[Finding]:
         """Everything that mypy and the plugin object to, in whichever file."""
-        return [finding for batch in batches(files, self.folder) for finding in self.check_batch(batch)]
+        return [finding for group in file_groups(files, self.folder) for finding in self.check_group(group)]
 
-    def check_batch(self, batch: Batch) -> list[Finding]:
+    def check_group(self, group: FileGroup) -> list[Finding]:
         listed = self.desk / "files.txt"  # a file, since a command line has a limit
-        listed.write_text("\n".join(as_argument(file) for file in batch.files), encoding="utf-8")
-        return self.read(self.run("mypy", *self.options(batch.roots), f"@{listed}"))
+        listed.write_text("\n".join(as_argument(file) for file in group.files), encoding="utf-8")
+        return self.read(self.run("mypy", *self.options(group.roots), f"@{listed}"))
 
     def options(self, roots: Sequence[str]) -> list[str]:
         config = self.desk / CONFIG

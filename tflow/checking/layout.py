@@ -21,7 +21,7 @@ IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import\b|import[ \t]+([^
 
 
 @dataclass(frozen=True)
-class Batch:
+class FileGroup:
     """Files that one run of mypy checks together, and the folders in which their module names begin."""
 
     files: tuple[str, ...]
@@ -58,8 +58,8 @@ def _walk(folder: Path) -> Iterator[Path]:
         yield from (Path(place, name) for name in sorted(files) if name.endswith(".py"))
 
 
-def batches(files: Sequence[str], folder: Path) -> list[Batch]:
-    """Share the files out so that no run of mypy meets a module name twice. Nearly always there is one batch."""
+def file_groups(files: Sequence[str], folder: Path) -> list[FileGroup]:
+    """Share the files out so that no run of mypy meets a module name twice. Nearly always there is one group."""
     roots = _Roots(files, folder)
     groups: dict[str, dict[str, str]] = {}
     for file in files:
@@ -67,18 +67,18 @@ def batches(files: Sequence[str], folder: Path) -> list[Batch]:
         groups.setdefault(root, {})[_module(file, root)] = file
     shared: list[dict[str, dict[str, str]]] = []
     for root, modules in groups.items():
-        for batch in shared:
-            if not any(modules.keys() & others.keys() for others in batch.values()):
-                batch[root] = modules
+        for group in shared:
+            if not any(modules.keys() & others.keys() for others in group.values()):
+                group[root] = modules
                 break
         else:
             shared.append({root: modules})
     return [
-        Batch(
-            files=tuple(file for modules in batch.values() for file in modules.values()),
-            roots=tuple(root for root in batch if root != "."),
+        FileGroup(
+            files=tuple(file for modules in group.values() for file in modules.values()),
+            roots=tuple(root for root in group if root != "."),
         )
-        for batch in shared
+        for group in shared
     ]
 
 

@@ -13,7 +13,7 @@ from types import FrameType
 
 from tflow.checking.engine import Engine, as_argument, environment
 from tflow.checking.findings import CheckFailed, Finding, Report, counted
-from tflow.checking.layout import Batch, batches, python_files
+from tflow.checking.layout import FileGroup, file_groups, python_files
 from tflow.errors import PlanError, TflowError
 
 PAUSE_S = 0.2
@@ -52,20 +52,20 @@ class DaemonEngine(Engine):
     """The files that it has seen."""
 
     def check(self, files: Sequence[str]) -> list[Finding]:
-        first, *others = batches(files, self.folder)
+        first, *others = file_groups(files, self.folder)
         if not others:
             with suppress(CheckFailed):
                 return self.ask(first)
         self.stop()
         return super().check(files)
 
-    def ask(self, batch: Batch) -> list[Finding]:
-        now = stamps(batch.files, self.folder)
+    def ask(self, group: FileGroup) -> list[Finding]:
+        now = stamps(group.files, self.folder)
         unnoticed = any(looks_the_same(self.known.get(file), stamp) for file, stamp in now.items())
-        if self.daemon is None or self.served != batch.roots or unnoticed:
-            self.start(batch.roots)
+        if self.daemon is None or self.served != group.roots or unnoticed:
+            self.start(group.roots)
         self.known = now
-        files = map(as_argument, batch.files)
+        files = map(as_argument, group.files)
         return self.read(self.run("mypy.dmypy", "--status-file", str(self.status), "check", "--", *files))
 
     @property

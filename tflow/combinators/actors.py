@@ -13,7 +13,7 @@ from typing import Generic, Literal
 
 from tflow.combinators import check, labels
 from tflow.errors import PlanError
-from tflow.laws import STILLNESS, obeys
+from tflow.laws import NO_EFFECTS, obeys
 from tflow.types import Shard, W, W_co
 
 
@@ -74,8 +74,8 @@ class Actors(Generic[W_co]):
         where = type(self).__name__
         check.function(where, self.make)
         check.called_with(where, self.make, "one argument, the Shard")
-        check.whole(where, "num", self.num, least=1, most=check.MOST_ACTORS)
-        check.whole(where, "mailbox", self.mailbox, least=1)
+        check.integer(where, "num", self.num, least=1, most=check.MAX_ACTORS)
+        check.integer(where, "mailbox", self.mailbox, least=1)
         if self.timeout_s is not None:
             check.positive(where, "timeout_s", self.timeout_s)
         check.instance(where, "name", self.name, str, "a string")
@@ -111,7 +111,7 @@ class Resident(Actors[W_co]):
     """One object in the process of the driver. Operators that name it use it directly: ``live.resident(it)``."""
 
 
-@obeys(STILLNESS)
+@obeys(NO_EFFECTS)
 def create_actors(
     make: Callable[[Shard], W],
     *,
@@ -123,7 +123,7 @@ def create_actors(
 ) -> Actors[W]:
     """Describe ``num`` actors made by ``make(shard)``; ``shard`` tells each its index and its seed.
 
-    Up to ``mailbox`` events wait at each; one that takes an event longer than ``timeout_s`` is made again. ``place`` says
+    Up to ``mailbox`` events wait at each; one that takes longer than ``timeout_s`` for an event is restarted. ``place`` says
     what each needs of a cluster and where it should live.
 
     Law: describing creates nothing; two equal descriptions are two sets of actors.
@@ -144,7 +144,7 @@ def create_actors(
     return Actors(make, num, _name(name, make), mailbox, timeout_s, place)
 
 
-@obeys(STILLNESS)
+@obeys(NO_EFFECTS)
 def create_actor(
     make: Callable[[Shard], W],
     *,
@@ -160,7 +160,7 @@ def create_actor(
     return Actor(make, 1, _name(name, make), mailbox, timeout_s, place)
 
 
-@obeys(STILLNESS)
+@obeys(NO_EFFECTS)
 def create_resident(make: Callable[[Shard], W], *, name: str | None = None) -> Resident[W]:
     """Describe one object that lives in the driver, such as a learner that trains between two items.
 

@@ -16,13 +16,13 @@ X = TypeVar("X")
 KINDS = (Stateless, Stateful, ActorOp, StatefulActorOp, LiveOp, StatefulLiveOp, RefOp)
 
 
-MOST_ACTORS = 100_000
-"""More than any cluster has; a typing error should not fill the memory."""
-MOST_BRANCHES = 1_000
+MAX_ACTORS = 100_000
+"""More than any cluster has; a typo should not fill the memory."""
+MAX_BRANCHES = 1_000
 
 
-def whole(where: str, name: str, value: int, *, least: int, most: int | None = None, hint: str = "") -> int:
-    """A whole number that is at least ``least`` and at most ``most``."""
+def integer(where: str, name: str, value: int, *, least: int, most: int | None = None, hint: str = "") -> int:
+    """An integer that is at least ``least`` and at most ``most``."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise PlanError(f"{where}: {name} must be a whole number, got {value!r}.")
     if value < least:
@@ -41,8 +41,8 @@ def positive(where: str, name: str, value: float) -> float:
     return value
 
 
-def share(where: str, name: str, value: float) -> float:
-    """A number from 0 to 1."""
+def fraction(where: str, name: str, value: float) -> float:
+    """A fraction: a number from 0 to 1."""
     at_least_zero(where, name, value)
     if value > 1:
         raise PlanError(f"{where}: {name} must be from 0 to 1, got {value}.")
@@ -104,7 +104,7 @@ def instance(where: str, name: str, value: X, kind: type | tuple[type, ...], wan
 
 
 def rerunnable(where: str, value: object) -> None:
-    """An iterable that starts anew each time, or a function that makes one: a plan can be run more than once."""
+    """An iterable that can be iterated over again, or a function that makes one: a plan can be run more than once."""
     if callable(value):
         return
     if not isinstance(value, Iterable):
@@ -130,10 +130,10 @@ def per_call(where: str, value: int | TimeBudget) -> None:
     """How many items a call brings."""
     if isinstance(value, TimeBudget):
         positive(where, "per_call.seconds", value.seconds)
-        whole(where, "per_call.items", value.items, least=1)
+        integer(where, "per_call.items", value.items, least=1)
         positive(where, "per_call.megabytes", value.megabytes)
     else:
-        whole(where, "per_call", value, least=1)
+        integer(where, "per_call", value, least=1)
 
 
 def one_of(where: str, name: str, value: X, allowed: tuple[X, ...]) -> X:
@@ -144,6 +144,6 @@ def one_of(where: str, name: str, value: X, allowed: tuple[X, ...]) -> X:
     return value
 
 
-def yes_or_no(where: str, name: str, value: bool) -> bool:
-    """A truth value, and not merely something that has one."""
+def boolean(where: str, name: str, value: bool) -> bool:
+    """True or False, and nothing that is merely truthy or falsy."""
     return instance(where, name, value, bool, "True or False")

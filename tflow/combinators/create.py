@@ -16,11 +16,11 @@ from tflow.combinators.methods import is_foreign
 from tflow.combinators.par import ParIter
 from tflow.combinators.stream import Iter
 from tflow.errors import PlanError
-from tflow.laws import ISOLATION, LIKENESS, PROVENANCE, obeys
+from tflow.laws import EQUIVALENCE, ISOLATION, PROVENANCE, obeys
 from tflow.types import Shard, Sync, U, W
 
 
-@obeys(LIKENESS)
+@obeys(EQUIVALENCE)
 @labels.shaped("from_items(...)")
 def from_items(items: Iterable[U], *, repeat: bool = False) -> Iter[U, Sync]:
     """A driver stream of some values. They are read now; the plan keeps a copy.
@@ -31,21 +31,21 @@ def from_items(items: Iterable[U], *, repeat: bool = False) -> Iter[U, Sync]:
     >>> list(from_items("abc").run())
     ['a', 'b', 'c']
     """
-    return Iter(nodes.FromItems(frozen("from_items", items), check.yes_or_no("from_items", "repeat", repeat)))
+    return Iter(nodes.FromItems(frozen("from_items", items), check.boolean("from_items", "repeat", repeat)))
 
 
-@obeys(LIKENESS)
+@obeys(EQUIVALENCE)
 @labels.shaped("from_range({count})")
 def from_range(count: int, *, repeat: bool = False) -> Iter[int, Sync]:
     """The numbers from 0 to ``count - 1``.
 
     Law: as ``from_items(range(count))``.
     """
-    check.whole("from_range", "count", count, least=0)
-    return Iter(nodes.FromItems(range(count), check.yes_or_no("from_range", "repeat", repeat)))
+    check.integer("from_range", "count", count, least=0)
+    return Iter(nodes.FromItems(range(count), check.boolean("from_range", "repeat", repeat)))
 
 
-@obeys(LIKENESS)
+@obeys(EQUIVALENCE)
 @labels.shaped("from_iterable({make})")
 def from_iterable(make: Callable[[], Iterable[U]]) -> Iter[U, Sync]:
     """A driver stream of whatever ``make()`` yields; it is called once per run and may be endless.
@@ -82,7 +82,7 @@ def from_actors(actors: Actors[W], pull: Callable[[W], U]) -> ParIter[U]:
     return ParIter(nodes.FromActors(actors, pull))
 
 
-@obeys(LIKENESS)
+@obeys(EQUIVALENCE)
 @labels.shaped("par_from_items(...)")
 def par_from_items(items: Iterable[U], *, shards: int = 2, repeat: bool = False) -> ParIter[U]:
     """A parallel stream of some values, dealt to ``shards`` fresh actors in turn.
@@ -93,28 +93,28 @@ def par_from_items(items: Iterable[U], *, shards: int = 2, repeat: bool = False)
     >>> list(par_from_items("abc", shards=2).gather_sync().run())
     ['a', 'b', 'c']
     """
-    check.whole("par_from_items", "shards", shards, least=1, most=check.MOST_ACTORS)
+    check.integer("par_from_items", "shards", shards, least=1, most=check.MAX_ACTORS)
     values = frozen("par_from_items", items)
     parts = tuple(values[index::shards] for index in range(shards))
     return _over_parts("par_from_items", parts, repeat, hints.of_values(values))
 
 
-@obeys(LIKENESS)
+@obeys(EQUIVALENCE)
 @labels.shaped("par_from_range(...)")
 def par_from_range(count: int, *, shards: int = 2, repeat: bool = False) -> ParIter[int]:
     """The numbers from 0 to ``count - 1`` in ``shards`` consecutive blocks, the first ones longer by one where needed.
 
     Law: the shards, one after the other, are ``range(count)``.
     """
-    check.whole("par_from_range", "shards", shards, least=1, most=check.MOST_ACTORS)
-    check.whole("par_from_range", "count", count, least=0)
+    check.integer("par_from_range", "shards", shards, least=1, most=check.MAX_ACTORS)
+    check.integer("par_from_range", "count", count, least=0)
     small, longer = divmod(count, shards)
     edges = [index * small + min(index, longer) for index in range(shards + 1)]
     parts = tuple(range(start, stop) for start, stop in pairwise(edges))
     return _over_parts("par_from_range", parts, repeat, int)
 
 
-@obeys(LIKENESS)
+@obeys(EQUIVALENCE)
 @labels.shaped("par_from_iterables(...)")
 def par_from_iterables(iterables: Sequence[Iterable[U] | Callable[[], Iterable[U]]], *, repeat: bool = False) -> ParIter[U]:
     """One shard per iterable, or per function that makes one (it is called inside the actor, and may be endless).
@@ -164,6 +164,6 @@ class Dealt(Generic[U]):
 def _over_parts(
     name: str, parts: tuple[Iterable[U] | Callable[[], Iterable[U]], ...], repeat: bool, element: object
 ) -> ParIter[U]:
-    check.yes_or_no(name, "repeat", repeat)
+    check.boolean(name, "repeat", repeat)
     deal = Dealt(tuple(Part(values, repeat) for values in parts))
     return ParIter(nodes.FromActors(Actors(deal, len(parts), name), Part.read, opens=True, holds=element))

@@ -2,8 +2,8 @@
 
 What the rest of the system must know of a node stands on its class, once: how it is shown, what it yields, whether it looks into
 items, what it ships to actors, which actors it names, how its shards are arranged. ``Iter`` and ``ParIter`` are typed shells
-around nodes; ``tflow.runtime`` gives each a cell that can be polled. The same node stands on both sides of a gather: a ``Batch``
-over a parallel input runs inside the actors.
+around nodes; ``tflow.runtime`` gives each a cell that can be polled. The same node stands on both sides of a gather:
+a ``BatchItems`` over a parallel input runs inside the actors.
 """
 
 from __future__ import annotations
@@ -481,7 +481,7 @@ class ForEach(Operating):
 
 
 @dataclass(frozen=True, eq=False)
-class Batch(Unary):
+class BatchItems(Unary):
     size: int
     weigh: Function | None = None
     """How much an item counts; one, if it is not given."""

@@ -21,10 +21,10 @@ from tflow.laws import (
     BOUNDEDNESS,
     CONSERVATION,
     DETERMINISM,
+    EQUIVALENCE,
     FRESHNESS,
     ISOLATION,
     LAZINESS,
-    LIKENESS,
     ORDER,
     SURVIVAL,
     obeys,
@@ -62,7 +62,7 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G]):
 
     # ------------------------------------------------------------------- inside the actors
 
-    @obeys(LIKENESS)
+    @obeys(EQUIVALENCE)
     def par_map(self, fn: Callable[[T], U]) -> ParIter[U, G]:
         """Apply a function to each item, inside the actors.
 
@@ -75,7 +75,7 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G]):
         check.function("par_map", fn)
         return ParIter(nodes.Map(self.node, fn))
 
-    @obeys(LIKENESS, ISOLATION)
+    @obeys(EQUIVALENCE, ISOLATION)
     def par_for_each(self, op: Op[T, U, OnActor[Any]]) -> ParIter[U, G]:  # Any: the class of the actors is checked with the plan
         """Apply an operator to each item, inside the actors; an ``ActorOp`` receives its actor.
 
@@ -91,7 +91,7 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G]):
         """
         return ParWithColumns(self.node)
 
-    @obeys(LIKENESS)
+    @obeys(EQUIVALENCE)
     def par_tap(self, fn: Callable[[T], object]) -> ParIter[T, G]:
         """Look at each item inside the actors.
 
@@ -106,7 +106,7 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G]):
     def par_filter(self, fn: Callable[[T], TypeIs[U]]) -> ParIter[U, G]: ...
     @overload
     def par_filter(self, fn: Callable[[T], object]) -> ParIter[T, G]: ...
-    @obeys(LIKENESS)
+    @obeys(EQUIVALENCE)
     def par_filter(self, fn: Callable[[T], object]) -> ParIter[object, G]:
         """Keep the items for which ``fn`` is true, inside the actors.
 
@@ -115,7 +115,7 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G]):
         check.function("par_filter", fn)
         return ParIter(nodes.Filter(self.node, fn))
 
-    @obeys(LIKENESS)
+    @obeys(EQUIVALENCE)
     def par_flat_map(self, fn: Callable[[T], Iterable[U]]) -> ParIter[U, Async]:
         """Replace each item by zero or more others, inside the actors.
 
@@ -124,7 +124,7 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G]):
         check.function("par_flat_map", fn)
         return ParIter(nodes.FlatMap(self.node, fn))
 
-    @obeys(LIKENESS)
+    @obeys(EQUIVALENCE)
     def par_flatten(self: ParIter[Iterable[U], Async]) -> ParIter[U, Async]:
         """Replace each iterable by its members, inside the actors.
 
@@ -132,25 +132,25 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G]):
         """
         return ParIter(nodes.Flatten(self.node))
 
-    @obeys(LIKENESS)
+    @obeys(EQUIVALENCE)
     def par_batch(self, size: int) -> ParIter[list[T], G]:
         """Group consecutive items of each shard; a shorter last list is kept.
 
         Law: ``par_batch(n)`` then ``par_flatten`` is the identity, per shard.
         """
-        check.whole("par_batch", "size", size, least=1, hint="To pass items through unbatched, drop par_batch().")
-        return ParIter(nodes.Batch(self.node, size))
+        check.integer("par_batch", "size", size, least=1, hint="To pass items through unbatched, drop par_batch().")
+        return ParIter(nodes.BatchItems(self.node, size))
 
-    @obeys(LIKENESS)
+    @obeys(EQUIVALENCE)
     def par_take(self, count: int) -> ParIter[T, G]:
         """The first ``count`` items of each shard.
 
         Law: as ``take``, per shard.
         """
-        check.whole("par_take", "count", count, least=0)
+        check.integer("par_take", "count", count, least=0)
         return ParIter(nodes.Take(self.node, count))
 
-    @obeys(LIKENESS)
+    @obeys(EQUIVALENCE)
     def par_scan(self, fn: Callable[[U, T], U], initial: U) -> ParIter[U, G]:
         """Fold the items of each shard into a state and show the state after each.
 
@@ -165,11 +165,11 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G]):
 
         Law: as ``shuffle``, per shard.
         """
-        check.whole("par_shuffle", "buffer", buffer, least=1)
-        check.whole("par_shuffle", "seed", seed, least=0)
+        check.integer("par_shuffle", "buffer", buffer, least=1)
+        check.integer("par_shuffle", "seed", seed, least=0)
         return ParIter(nodes.Shuffle(self.node, buffer, seed))
 
-    @obeys(LIKENESS)
+    @obeys(EQUIVALENCE)
     def par_zip(self: ParIter[U, Gi], other: ParIter[V, Gi]) -> ParIter[tuple[U, V], Gi]:
         """Pair the items of two streams over the same actors, shard by shard.
 
@@ -192,7 +192,7 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G]):
         if not shards:
             raise PlanError("select_shards: give at least one shard.")
         for shard in shards:
-            check.whole("select_shards", "a shard", shard, least=0)
+            check.integer("select_shards", "a shard", shard, least=0)
             if shard >= count:
                 raise PlanError(f"select_shards: there is no shard {shard}; the stream has {count} (0 to {count - 1}).")
         if len(set(shards)) < len(shards):
@@ -207,20 +207,20 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G]):
 
         ``on_death`` and ``timeout_s`` are about the actors that the items come from, as for ``gather_async``.
 
-        Law: the same multiset of items; at most one item per new actor is under way.
+        Law: the same multiset of items; at most one item per new actor is in flight.
         """
-        check.whole("repartition", "shards", shards, least=1, most=check.MOST_ACTORS)
+        check.integer("repartition", "shards", shards, least=1, most=check.MAX_ACTORS)
         check.fault_policy("repartition", on_death, timeout_s)
         fresh: Actors[object] = Actors(Blank(), shards, "repartition")
         return ParIter(nodes.Scatter(fresh, nodes.GatherAsync(self.node, on_death, timeout_s)))
 
     # ------------------------------------------------------------------- to the driver
 
-    @obeys(LIKENESS, ORDER, FRESHNESS, SURVIVAL, BALANCE)
+    @obeys(EQUIVALENCE, ORDER, FRESHNESS, SURVIVAL, BALANCE)
     def gather_sync(self, *, on_death: nodes.OnDeath = "restart", timeout_s: float | None = None) -> Iter[T, G]:
         """Bring items to the driver in rounds: one call per shard, items in shard order.
 
-        A shard whose actor dies, or takes longer than ``timeout_s`` to answer, is made again and asked again within the round
+        A shard whose actor dies, or takes longer than ``timeout_s`` to answer, is restarted and asked again within the round
         (``on_death="restart"``), leaves the stream (``"skip"``), or ends the run with ``ShardFailed`` (``"raise"``).
 
         Law: round r+1 is issued when the consumer asks again after the last item of round r, so every call of a round sees
@@ -229,7 +229,7 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G]):
         check.fault_policy("gather_sync", on_death, timeout_s)
         return Iter(nodes.GatherSync(self.node, on_death, timeout_s, rounds=False))
 
-    @obeys(LIKENESS, SURVIVAL)
+    @obeys(EQUIVALENCE, SURVIVAL)
     def gather_rounds(self, *, on_death: nodes.OnDeath = "restart", timeout_s: float | None = None) -> Iter[list[T], G]:
         """As ``gather_sync``, but one list per round.
 
@@ -264,7 +264,7 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G]):
         In items, the data of a call lags by at most ``in_flight * per_call - 1`` (with a time budget: by its ``items``).
         ``max_staleness`` drops and counts items older than so many updates.
         """
-        check.whole("gather_async", "in_flight", in_flight, least=1)
+        check.integer("gather_async", "in_flight", in_flight, least=1)
         check.per_call("gather_async", per_call)
         if graph.is_fed(self.node) and (per_call != 1 or max_staleness is not None):
             raise PlanError(
@@ -272,11 +272,11 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G]):
                 "gather before it. Write gather_async(in_flight=...) here."
             )
         if max_staleness is not None:
-            check.whole("gather_async", "max_staleness", max_staleness, least=0)
+            check.integer("gather_async", "max_staleness", max_staleness, least=0)
         check.fault_policy("gather_async", on_death, timeout_s)
         return Iter(nodes.GatherAsync(self.node, on_death, timeout_s, in_flight, per_call, max_staleness))
 
-    @obeys(LIKENESS)
+    @obeys(EQUIVALENCE)
     def named(self, name: str) -> ParIter[T, G]:
         """Name the operator for errors, drawings and checkpoints.
 

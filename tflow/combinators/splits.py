@@ -68,9 +68,9 @@ class Splits(Generic[I, J]):
         [(1, 10), (2, 20)]
         """
         where = f"split({n})"
-        check.whole(where, "n", n, least=1, most=check.MOST_BRANCHES)
+        check.integer(where, "n", n, least=1, most=check.MAX_BRANCHES)
         if max_lag is not None:
-            check.whole(where, "max_lag", max_lag, least=1, hint="Leave it out to keep the branches in lock step.")
+            check.integer(where, "max_lag", max_lag, least=1, hint="Leave it out to keep the branches in lock step.")
         return self._branches(nodes.Split(self._gathered(), n, max_lag))
 
     def _gathered(self) -> nodes.Node:

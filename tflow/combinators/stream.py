@@ -15,7 +15,7 @@ from tflow.combinators.columns import K, WithColumns
 from tflow.combinators.runnable import Runnable
 from tflow.combinators.splits import Splits
 from tflow.errors import PlanError
-from tflow.laws import BOUNDEDNESS, CONSERVATION, DETERMINISM, ISOLATION, LAZINESS, LIKENESS, ORDER, PROVENANCE, obeys
+from tflow.laws import BOUNDEDNESS, CONSERVATION, DETERMINISM, EQUIVALENCE, ISOLATION, LAZINESS, ORDER, PROVENANCE, obeys
 from tflow.types import Async, C, OnActor, Op, T, U, V, W
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Iter(Runnable[T], Splits["Iter[T, C]", "Iter[T, Async]"], Generic[T, C]):
                 return object.__getattribute__(self, name)
             raise AttributeError(sentences.no_parallel_method(name), name=name, obj=self)
 
-    @obeys(LIKENESS)
+    @obeys(EQUIVALENCE)
     def map(self, fn: Callable[[T], U]) -> Iter[U, C]:
         """Apply a function to each item.
 
@@ -59,7 +59,7 @@ class Iter(Runnable[T], Splits["Iter[T, C]", "Iter[T, Async]"], Generic[T, C]):
         check.function("map", fn)
         return Iter(nodes.Map(self.node, fn))
 
-    @obeys(LIKENESS, ISOLATION)
+    @obeys(EQUIVALENCE, ISOLATION)
     def for_each(self, op: Op[T, U, C]) -> Iter[U, C]:
         """Apply an operator to each item; it runs on the driver.
 
@@ -75,7 +75,7 @@ class Iter(Runnable[T], Splits["Iter[T, C]", "Iter[T, Async]"], Generic[T, C]):
         """
         return WithColumns(self.node)
 
-    @obeys(LIKENESS)
+    @obeys(EQUIVALENCE)
     def tap(self, fn: Callable[[T], object]) -> Iter[T, C]:
         """Look at each item without changing the stream.
 
@@ -90,7 +90,7 @@ class Iter(Runnable[T], Splits["Iter[T, C]", "Iter[T, Async]"], Generic[T, C]):
     def filter(self, fn: Callable[[T], TypeIs[U]]) -> Iter[U, C]: ...
     @overload
     def filter(self, fn: Callable[[T], object]) -> Iter[T, C]: ...
-    @obeys(LIKENESS)
+    @obeys(EQUIVALENCE)
     def filter(self, fn: Callable[[T], object]) -> Iter[object, C]:
         """Keep the items for which ``fn`` is true.
 
@@ -103,7 +103,7 @@ class Iter(Runnable[T], Splits["Iter[T, C]", "Iter[T, Async]"], Generic[T, C]):
         check.function("filter", fn)
         return Iter(nodes.Filter(self.node, fn))
 
-    @obeys(LIKENESS)
+    @obeys(EQUIVALENCE)
     def flat_map(self, fn: Callable[[T], Iterable[U]]) -> Iter[U, C]:
         """Replace each item by zero or more others.
 
@@ -116,7 +116,7 @@ class Iter(Runnable[T], Splits["Iter[T, C]", "Iter[T, Async]"], Generic[T, C]):
         check.function("flat_map", fn)
         return Iter(nodes.FlatMap(self.node, fn))
 
-    @obeys(LIKENESS)
+    @obeys(EQUIVALENCE)
     def flatten(self: Iter[Iterable[U], Ci]) -> Iter[U, Ci]:
         """Replace each iterable by its members.
 
@@ -124,7 +124,7 @@ class Iter(Runnable[T], Splits["Iter[T, C]", "Iter[T, Async]"], Generic[T, C]):
         """
         return Iter(nodes.Flatten(self.node))
 
-    @obeys(LIKENESS, PROVENANCE)
+    @obeys(EQUIVALENCE, PROVENANCE)
     def batch(
         self,
         size: int,
@@ -143,24 +143,24 @@ class Iter(Runnable[T], Splits["Iter[T, C]", "Iter[T, Async]"], Generic[T, C]):
         >>> list(from_items([1, 2, 3]).batch(2).run())
         [[1, 2], [3]]
         """
-        check.whole("batch", "size", size, least=1, hint="To pass items through unbatched, drop batch().")
+        check.integer("batch", "size", size, least=1, hint="To pass items through unbatched, drop batch().")
         for function in (weigh, cut):
             if function is not None:
                 check.function("batch", function)
         if cut is not None and weigh is None:
             raise PlanError("batch: cut= needs weigh=, which says how much an item counts.")
-        return Iter(nodes.Batch(self.node, size, weigh, cut))
+        return Iter(nodes.BatchItems(self.node, size, weigh, cut))
 
-    @obeys(LIKENESS, LAZINESS)
+    @obeys(EQUIVALENCE, LAZINESS)
     def take(self, count: int) -> Iter[T, C]:
         """The first ``count`` items; then everything before it is closed.
 
         Law: as ``itertools.islice``; issues at most ``count`` calls plus what may be in flight.
         """
-        check.whole("take", "count", count, least=0)
+        check.integer("take", "count", count, least=0)
         return Iter(nodes.Take(self.node, count))
 
-    @obeys(LIKENESS, ISOLATION)
+    @obeys(EQUIVALENCE, ISOLATION)
     def scan(self, fn: Callable[[U, T], U], initial: U) -> Iter[U, C]:
         """Fold items into a state and show the state after each. ``initial`` is copied for every run.
 
@@ -173,7 +173,7 @@ class Iter(Runnable[T], Splits["Iter[T, C]", "Iter[T, Async]"], Generic[T, C]):
         check.function("scan", fn)
         return Iter(nodes.Scan(self.node, fn, initial))
 
-    @obeys(LIKENESS, PROVENANCE)
+    @obeys(EQUIVALENCE, PROVENANCE)
     def zip(self, other: Iter[V]) -> Iter[tuple[T, V], Async]:  # said in full: mypy before 2.0 mixes up what it fills in
         """Pair items of two streams; ends with the shorter one.
 
@@ -188,11 +188,11 @@ class Iter(Runnable[T], Splits["Iter[T, C]", "Iter[T, Async]"], Generic[T, C]):
 
         Law: a permutation, a function of the seed; no item comes out more than ``buffer`` places early.
         """
-        check.whole("shuffle", "buffer", buffer, least=1)
-        check.whole("shuffle", "seed", seed, least=0)
+        check.integer("shuffle", "buffer", buffer, least=1)
+        check.integer("shuffle", "seed", seed, least=0)
         return Iter(nodes.Shuffle(self.node, buffer, seed))
 
-    @obeys(LIKENESS)
+    @obeys(EQUIVALENCE)
     def drain(self) -> Iter[Never, C]:
         """Run the flow and show nothing, so that ``Union(store.drain(), train)`` reports only ``train``.
 
@@ -206,9 +206,9 @@ class Iter(Runnable[T], Splits["Iter[T, C]", "Iter[T, Async]"], Generic[T, C]):
     def every(self, *, steps: int) -> Iter[T, C]: ...
     @overload
     def every(self, *, seconds: float) -> Iter[T, C]: ...
-    @obeys(LIKENESS)
+    @obeys(EQUIVALENCE)
     def every(self, *, items: int | None = None, steps: int | None = None, seconds: float | None = None) -> Iter[T, C]:
-        """A gate that lets one item through per so many items, env steps, or seconds of the runtime's clock.
+        """A gate that passes one item per so many items, env steps, or seconds of the runtime's clock.
 
         Law: ``every(items=n)`` shows items n, 2n, 3n, ...; the others are consumed and not shown.
 
@@ -222,10 +222,10 @@ class Iter(Runnable[T], Splits["Iter[T, C]", "Iter[T, Async]"], Generic[T, C]):
         if seconds is not None:
             return Iter(nodes.Every(self.node, "seconds", check.positive("every", "seconds", seconds)))
         if steps is not None:
-            return Iter(nodes.Every(self.node, "steps", check.whole("every", "steps", steps, least=1)))
-        return Iter(nodes.Every(self.node, "items", check.whole("every", "items", items or 0, least=1)))
+            return Iter(nodes.Every(self.node, "steps", check.integer("every", "steps", steps, least=1)))
+        return Iter(nodes.Every(self.node, "items", check.integer("every", "items", items or 0, least=1)))
 
-    @obeys(LIKENESS, BOUNDEDNESS)
+    @obeys(EQUIVALENCE, BOUNDEDNESS)
     def call(
         self,
         actor: Actor[W],
@@ -263,7 +263,7 @@ class Iter(Runnable[T], Splits["Iter[T, C]", "Iter[T, Async]"], Generic[T, C]):
         ``"drop_oldest"`` drops is counted.
         """
         check.instance("hand_off", "actor", actor, Actor, "one actor, made by create_actor()")
-        check.whole("hand_off", "mailbox", mailbox, least=1)
+        check.integer("hand_off", "mailbox", mailbox, least=1)
         check.one_of("hand_off", "on_full", on_full, ("block", "drop_oldest"))
         check.fault_policy("hand_off", on_death, timeout_s)
         operator = check.operator("hand_off", op)
@@ -273,7 +273,7 @@ class Iter(Runnable[T], Splits["Iter[T, C]", "Iter[T, Async]"], Generic[T, C]):
             )
         )
 
-    @obeys(LIKENESS)
+    @obeys(EQUIVALENCE)
     def named(self, name: str) -> Iter[T, C]:
         """Name the operator for errors, drawings and checkpoints.
 

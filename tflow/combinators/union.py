@@ -15,7 +15,7 @@ from tflow.combinators import check, graph, nodes
 from tflow.combinators.par import ParIter
 from tflow.combinators.stream import Iter
 from tflow.errors import PlanError
-from tflow.laws import CONSERVATION, FAIRNESS, LIKENESS, ORDER, PATIENCE, obeys
+from tflow.laws import CONSERVATION, EQUIVALENCE, FAIRNESS, NO_STARVATION, ORDER, obeys
 from tflow.types import Async, G, T
 
 Gi = TypeVar("Gi", bound=Async)
@@ -31,7 +31,7 @@ Weights = Sequence[float] | None
 Mode = nodes.Mode | None
 
 
-@obeys(CONSERVATION, ORDER, FAIRNESS, PATIENCE)
+@obeys(CONSERVATION, ORDER, FAIRNESS, NO_STARVATION)
 class Union(Iter[T]):
     """Merge driver streams. Without ``mode``: round robin if weights are given or no input depends on
     timing, else async.
@@ -88,7 +88,7 @@ def _shares(weights: Sequence[float], inputs: int) -> tuple[float, ...]:
     return shares
 
 
-@obeys(LIKENESS)
+@obeys(EQUIVALENCE)
 class ParUnion(ParIter[T, G], Generic[T, G]):
     """Put the shards of several parallel streams side by side.
 

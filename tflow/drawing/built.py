@@ -12,7 +12,7 @@ from tflow.combinators import graph, hints, nodes
 from tflow.combinators.actors import Actor, Actors, Resident
 from tflow.combinators.runnable import Described
 from tflow.combinators.signatures import actors_named_by, actors_within
-from tflow.drawing.model import Edge, Flow, Graph, Node, Relation, Where
+from tflow.drawing.model import DrawnEdge, DrawnNode, Flow, Graph, Relation, Where
 from tflow.drawing.stand_ins import Given, GivenShards
 from tflow.types import AnyOp, LiveOp, StatefulLiveOp
 
@@ -27,7 +27,7 @@ def of_plan(plan: Described, title: str = "") -> Graph:
     position = {node: index for index, node in enumerate(order)}
     carried = graph.elements(order)
     drawn = [
-        Node(
+        DrawnNode(
             position[node],
             node.label,
             "learner" if node.host is not None else node.where,
@@ -38,13 +38,13 @@ def of_plan(plan: Described, title: str = "") -> Graph:
         for node in order
     ]
     edges = [
-        Edge(position[up], position[node], hints.show(carried[up]), flow_between(up, node))
+        DrawnEdge(position[up], position[node], hints.show(carried[up]), flow_between(up, node))
         for node in order
         for up in node.inputs
     ]
     for label, where, stacked, related in actors_drawn(order):
-        drawn.append(Node(len(drawn), label, where, "", "actors", stacked))
-        edges += [Edge(source, drawn[-1].id, what, kind) for source, kind, what in related]
+        drawn.append(DrawnNode(len(drawn), label, where, "", "actors", stacked))
+        edges += [DrawnEdge(source, drawn[-1].id, what, kind) for source, kind, what in related]
     return Graph(title or f"{type(plan).__name__} of {hints.show(carried[plan.node])}", tuple(drawn), tuple(edges))
 
 

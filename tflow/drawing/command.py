@@ -70,7 +70,7 @@ def of_algorithm(target: str, flags: list[str]) -> tuple[str, Described]:
 
 
 def is_algorithm(target: str) -> bool:
-    """True if it is no file: a run folder, or a word that an algorithm might be called by."""
+    """True if it is not a file: a run folder, or a word that an algorithm might be called by."""
     return (Path(target) / "config.toml").is_file() or (target.replace("-", "_").isidentifier() and not Path(target).exists())
 
 

@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from tflow.drawing.model import Edge, Node
+from tflow.drawing.model import DrawnEdge, DrawnNode
 from tflow.drawing.placed import SMALL, SMALL_LINE, Box, Label, Point, Route
 from tflow.drawing.wrapping import width
 
@@ -32,7 +32,7 @@ PLACES = 8
 class Exit:
     """Where an edge leaves the flow."""
 
-    edge: Edge
+    edge: DrawnEdge
     layer: int
     side: float
     """Where its operator ends, across the flow."""
@@ -67,7 +67,7 @@ class Exit:
 class Stand:
     """Actors in the lane."""
 
-    node: Node
+    node: DrawnNode
     along: float
     across: float
     lines: tuple[str, ...]
@@ -100,7 +100,7 @@ class Track:
         return all(last + TRACK < begin or end + TRACK < first for begin, end in self.taken)
 
 
-class Lane:
+class MessageLane:
     """Everything beside the flow, which is ``edge`` wide."""
 
     def __init__(self, down: bool, edge: float) -> None:
@@ -110,7 +110,7 @@ class Lane:
         self.top = self.across = edge
         self.along = 0.0
 
-    def add(self, node: Node, along: float, across: float, lines: tuple[str, ...], exits: list[Exit]) -> None:
+    def add(self, node: DrawnNode, along: float, across: float, lines: tuple[str, ...], exits: list[Exit]) -> None:
         """Actors, and the edges that lead to them."""
         self.stands.append(Stand(node, along, across, lines, sorted(exits, key=lambda each: each.at)))
 
@@ -167,7 +167,7 @@ class Lane:
             for stand in self.stands
         ]
 
-    def routes(self, edges: tuple[Edge, ...]) -> tuple[Route, ...]:
+    def routes(self, edges: tuple[DrawnEdge, ...]) -> tuple[Route, ...]:
         """The edges to the actors, in their order in the graph."""
         paths = {each: self._points(stand, each) for stand in self.stands for each in stand.exits}
         found = {id(each.edge): Route(each.edge, points, self._label(each, paths)) for each, points in paths.items()}

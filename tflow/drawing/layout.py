@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tflow.drawing.columns import Columns, Piece, Tie, order, settle, tie
-from tflow.drawing.lane import CHANNEL, Exit, Lane
-from tflow.drawing.model import Edge, Graph, Node
+from tflow.drawing.lane import CHANNEL, Exit, MessageLane
+from tflow.drawing.model import DrawnEdge, DrawnNode, Graph
 from tflow.drawing.placed import BEHIND, LINE, SMALL, SMALL_LINE, TEXT, Box, Label, Layout, Wire
 from tflow.drawing.wrapping import width, wrapped
 
@@ -25,10 +25,10 @@ PORT = 14.0
 
 
 @dataclass
-class Item:
+class UnplacedBox:
     """A box before it has a place."""
 
-    node: Node
+    node: DrawnNode
     along: float
     """How long it is, along the flow."""
     piece: Piece
@@ -39,12 +39,12 @@ class Item:
 
 
 @dataclass
-class Link:
+class UnplacedWire:
     """An edge of the flow before it has a place."""
 
-    edge: Edge
-    tail: Item
-    head: Item
+    edge: DrawnEdge
+    tail: UnplacedBox
+    head: UnplacedBox
     ties: list[Tie] = field(default_factory=list)
     pieces: list[tuple[int, Piece]] = field(default_factory=list)
     """What stands for it in the columns between the two: column and piece."""
@@ -52,17 +52,17 @@ class Link:
 
 def layout(graph: Graph, *, down: bool = False) -> Layout:
     """Places for everything in a drawing. The flow goes to the right, or ``down``."""
-    return Maker(graph, down).layout()
+    return LayoutBuilder(graph, down).layout()
 
 
-class Maker:
+class LayoutBuilder:
     """Lays out a graph. Even columns have boxes, odd ones what is between them."""
 
     def __init__(self, graph: Graph, down: bool) -> None:
         self.graph, self.down = graph, down
         self.items = {node.id: self.boxed(node) for node in graph.nodes}
         self.flow = [item for item in self.items.values() if item.node.shape != "actors"]
-        self.links = [Link(edge, self.items[edge.source], self.items[edge.target]) for edge in graph.flow]
+        self.links = [UnplacedWire(edge, self.items[edge.source], self.items[edge.target]) for edge in graph.flow]
         self._layers()
         last = max((item.layer for item in self.flow), default=0)
         self.columns: Columns = [[] for _ in range(2 * last + 2)]
@@ -85,7 +85,7 @@ class Maker:
             piece.place -= top
         exits = self._exits()
         along = self._along(exits)
-        lane = Lane(self.down, max((piece.place + piece.after for piece in pieces), default=0.0))
+        lane = MessageLane(self.down, max((piece.place + piece.after for piece in pieces), default=0.0))
         for each in exits:
             item = self.items[each.edge.source]
             each.leave(item.start, item.along, self.starts[2 * item.layer + 1])
@@ -100,7 +100,7 @@ class Maker:
         wide, high = size[::-1] if self.down else size
         return Layout((*boxes, *lane.boxes()), wires, lane.routes(self.graph.relations), wide, high, self.down)
 
-    def boxed(self, node: Node) -> Item:
+    def boxed(self, node: DrawnNode) -> UnplacedBox:
         """A node, with the size that its label and its wires need."""
         lines = tuple(wrapped(node.label, WIDE_DOWN if self.down else WIDE))
         behind = BEHIND if node.stacked else 0.0
@@ -115,14 +115,14 @@ class Maker:
             side, end = 0.0, PORT * enter + 8 + behind
         wide, high = (max(wide, side), max(high, end)) if self.down else (max(wide, end), max(high, side))
         across = wide if self.down else high
-        return Item(node, high if self.down else wide, Piece(across / 2, across / 2), lines)
+        return UnplacedBox(node, high if self.down else wide, Piece(across / 2, across / 2), lines)
 
     def _layers(self) -> None:
         """How many steps each item is behind where things begin."""
         for link in self.links:  # in the order of the plan: what is before is known
             link.head.layer = max(link.head.layer, link.tail.layer + 1)
 
-    def _strung(self, link: Link) -> None:
+    def _strung(self, link: UnplacedWire) -> None:
         """A piece in every column that a link passes, the first of them its label."""
         first, last = 2 * link.tail.layer, 2 * link.head.layer
         before = link.tail.piece
@@ -137,7 +137,7 @@ class Maker:
             before = piece
         link.ties.append(tie(before, link.head.piece))
 
-    def label_piece(self, edge: Edge) -> tuple[Piece, float]:
+    def label_piece(self, edge: DrawnEdge) -> tuple[Piece, float]:
         """The room that a label needs across and along the flow: above the wire, or beside it."""
         lines = wrapped(edge.shown, NARROW)
         wide = width(lines, SMALL)
@@ -199,12 +199,12 @@ class Maker:
 
     # ------------------------------------------------------------------- places
 
-    def _box(self, item: Item) -> Box:
+    def _box(self, item: UnplacedBox) -> Box:
         top, size = item.piece.place - item.piece.before, item.piece.before + item.piece.after
         x, y, wide, high = (top, item.start, size, item.along) if self.down else (item.start, top, item.along, size)
         return Box(item.node, x, y, wide, high, item.lines)
 
-    def _wire(self, link: Link) -> Wire:
+    def _wire(self, link: UnplacedWire) -> Wire:
         end, begin = link.tail.start + link.tail.along, link.head.start
         leaves = link.tail.piece.place + link.ties[0].left_offset
         arrives = link.head.piece.place + link.ties[-1].right_offset

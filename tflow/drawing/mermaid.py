@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from tflow.drawing.model import WHERE, Edge, Flow, Graph, Node, Relation
+from tflow.drawing.model import WHERE, DrawnEdge, DrawnNode, Flow, Graph, Relation
 from tflow.drawing.svg import LIGHT
 
 ESCAPES = {character: f"#{ord(character)};" for character in '"#<>|&`*\\'} | {
@@ -35,12 +35,12 @@ def mermaid(graph: Graph, *, down: bool = False) -> str:
     return "\n".join(parts) + "\n"
 
 
-def shaped(node: Node) -> str:
+def shaped(node: DrawnNode) -> str:
     opening, closing = SHAPES["stacked" if node.stacked and node.shape == "operator" else node.shape]
     return f"{opening}{quoted(node.label)}{closing}"
 
 
-def arrow(edge: Edge) -> str:
+def arrow(edge: DrawnEdge) -> str:
     return f"{ARROWS[edge.kind]}|{quoted(edge.shown)}|" if edge.shown else ARROWS[edge.kind]
 
 

@@ -17,7 +17,7 @@ Relation = Literal["message", "use"]
 
 
 @dataclass(frozen=True)
-class Node:
+class DrawnNode:
     """One box."""
 
     id: int
@@ -32,7 +32,7 @@ class Node:
 
 
 @dataclass(frozen=True)
-class Edge:
+class DrawnEdge:
     """What goes from one box to another: items, or a message to actors."""
 
     source: int
@@ -52,15 +52,15 @@ class Graph:
     """A whole drawing."""
 
     title: str
-    nodes: tuple[Node, ...]
-    edges: tuple[Edge, ...]
+    nodes: tuple[DrawnNode, ...]
+    edges: tuple[DrawnEdge, ...]
 
     @cached_property
-    def flow(self) -> tuple[Edge, ...]:
+    def flow(self) -> tuple[DrawnEdge, ...]:
         """The edges that items take, from operator to operator."""
         return tuple(edge for edge in self.edges if edge.is_flow)
 
     @cached_property
-    def relations(self) -> tuple[Edge, ...]:
+    def relations(self) -> tuple[DrawnEdge, ...]:
         """The edges from operators to actors."""
         return tuple(edge for edge in self.edges if not edge.is_flow)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tflow.drawing.model import Edge, Node
+from tflow.drawing.model import DrawnEdge, DrawnNode
 
 TEXT, SMALL = 12.5, 10.5
 """Sizes of letters: in boxes, on wires."""
@@ -20,7 +20,7 @@ Run = tuple[float, float, float]
 class Box:
     """A node, drawn. What is stacked behind it is within its bounds."""
 
-    node: Node
+    node: DrawnNode
     x: float
     y: float
     width: float
@@ -42,7 +42,7 @@ class Label:
 class Wire:
     """An edge of the flow, drawn: straight runs, with bends between them."""
 
-    edge: Edge
+    edge: DrawnEdge
     runs: tuple[Run, ...]
     label: Label
 
@@ -51,7 +51,7 @@ class Wire:
 class Route:
     """An edge from an operator to actors, drawn: straight from point to point, around everything that is in the way."""
 
-    edge: Edge
+    edge: DrawnEdge
     points: tuple[Point, ...]
     label: Label
 

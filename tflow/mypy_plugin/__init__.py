@@ -38,7 +38,7 @@ RULES = [FOLDER, FOLDER.parent / "combinators", *(folder_of(each.package) for ea
 """Folders whose code decides what is found: the rules themselves, and the descriptions that they try."""
 PARTS = [*sorted(FOLDER.parent.glob("*.py")), *(path for folder in RULES for path in sorted(folder.rglob("*.py")))]
 DIGEST = hashlib.sha256(b"".join(path.read_bytes() for path in PARTS)).hexdigest()[:16]
-MOST_BRANCHES = 64
+MAX_BRANCHES = 64
 
 
 class TflowPlugin(Plugin):
@@ -95,7 +95,7 @@ class TflowPlugin(Plugin):
         self.finish.after(ctx.api)
         given = get_proper_type(ctx.default_return_type)
         number = literal.literal_value(ctx.arg_types[0][0]) if ctx.arg_types and ctx.arg_types[0] else None
-        if isinstance(given, TupleType) or not isinstance(number, int) or not 8 < number <= MOST_BRANCHES:
+        if isinstance(given, TupleType) or not isinstance(number, int) or not 8 < number <= MAX_BRANCHES:
             return ctx.default_return_type
         base = shapes.as_base(given, "builtins.tuple")
         return TupleType([base.args[0]] * number, base) if base is not None else ctx.default_return_type

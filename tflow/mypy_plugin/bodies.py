@@ -9,7 +9,7 @@ from mypy.nodes import CallExpr, Decorator, FuncDef, MemberExpr, MypyFile, Node,
 from mypy.types import CallableType
 
 from tflow.mypy_plugin import flow, linear, literal, placement, shapes, travel, tree, unused
-from tflow.mypy_plugin.calls import Calls
+from tflow.mypy_plugin.calls import CallRules
 from tflow.mypy_plugin.edges import State
 from tflow.mypy_plugin.finish import Unit
 from tflow.mypy_plugin.labels import Labels
@@ -67,7 +67,7 @@ def streams_of(api: Checker, fn: FuncDef, scopes: tree.Scopes, *, marked: bool) 
 def calls(api: Checker, scopes: tree.Scopes) -> None:
     """The rules about single calls of the innermost scope; what is inside others comes first."""
     trial = literal.Trial(api, scopes)
-    typed = Calls(api, scopes, trial)
+    typed = CallRules(api, scopes, trial)
     rules: list[Callable[[CallExpr], object]] = [typed.check, trial.check, partial(travel.check, api, scopes)]
     nodes = next(iter(scopes)).nodes
     expected = {id(each) for node in nodes if isinstance(node, WithStmt) and swallows(api, node) for each in tree.own(node.body)}

@@ -13,13 +13,13 @@ from mypy.types import AnyType, CallableType, Instance, Overloaded, Type, get_pr
 from tflow.mypy_plugin import columns, flow, literal, placement, policy, shapes, sync, tree
 from tflow.mypy_plugin.labels import Labels, source
 from tflow.mypy_plugin.report import ABOUT_TYPES, Checker, of_kind, report, said_of
-from tflow.mypy_plugin.site import Site
+from tflow.mypy_plugin.site import CallSite
 
 OF_CALLS = {"call-overload", "misc", "arg-type", "type-var"}
 """What mypy says of a call as a whole when it cannot say which argument is wrong."""
 
 
-class Calls:
+class CallRules:
     """The calls of one body."""
 
     def __init__(self, api: Checker, scopes: tree.Scopes, trial: literal.Trial) -> None:
@@ -159,35 +159,35 @@ class Calls:
         wanted: Type,
         required: Type,
         actor: Type | None,
-    ) -> Site:
+    ) -> CallSite:
         """Where a stream meets an operator."""
         element, *offered = stream.args
         sync = any(
             shapes.as_base(each, shapes.SYNC) is not None or isinstance(get_proper_type(each), AnyType) for each in offered
         )
         element = shapes.without_never(element)
-        return Site(self.api, self.labels, operator, method, before, where, element, wanted, required, sync, self.own, actor)
+        return CallSite(self.api, self.labels, operator, method, before, where, element, wanted, required, sync, self.own, actor)
 
 
-def broken(site: Site) -> None:
+def broken(site: CallSite) -> None:
     """Ask the rules about elements, then those about places."""
     if not columns.broken(site):
         flow.broken(site)
     placed(site)
 
 
-def placed(site: Site) -> None:
+def placed(site: CallSite) -> None:
     """Ask the rules about places."""
     if not placement.broken(site):
         sync.broken(site)
 
 
 PLACES = {"for_each": 0, "par_for_each": 0, "call": 1, "hand_off": 1}
-METHODS: dict[str, Callable[[Calls, CallExpr, MemberExpr, Instance], None]] = {
-    **dict.fromkeys(PLACES, Calls.applied),
-    **dict.fromkeys(("with_columns", "par_with_columns"), Calls.widened),
-    **dict.fromkeys(("map", "par_map"), Calls.mapped),
-    **dict.fromkeys(("zip", "par_zip"), Calls.zipped),
+METHODS: dict[str, Callable[[CallRules, CallExpr, MemberExpr, Instance], None]] = {
+    **dict.fromkeys(PLACES, CallRules.applied),
+    **dict.fromkeys(("with_columns", "par_with_columns"), CallRules.widened),
+    **dict.fromkeys(("map", "par_map"), CallRules.mapped),
+    **dict.fromkeys(("zip", "par_zip"), CallRules.zipped),
 }
 
 

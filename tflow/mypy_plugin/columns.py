@@ -11,17 +11,17 @@ from tflow import domain, sentences
 from tflow.mypy_plugin import shapes
 from tflow.mypy_plugin.report import Checker
 from tflow.mypy_plugin.shown_types import shown
-from tflow.mypy_plugin.site import Site
+from tflow.mypy_plugin.site import CallSite
 
 CODE = "tflow-columns"
 
 
-def broken(site: Site) -> bool:
+def broken(site: CallSite) -> bool:
     """Report columns that are read and not there."""
     return lacks(site, shapes.columns(site.element), shapes.columns(site.wanted), site.element)
 
 
-def lacks(site: Site, have: Sequence[str] | None, reads: Sequence[str] | None, given: Type) -> bool:
+def lacks(site: CallSite, have: Sequence[str] | None, reads: Sequence[str] | None, given: Type) -> bool:
     """Report what is in ``reads`` and not in ``have``, if both are known."""
     missing = [name for name in reads or () if name not in (have or ())]
     if have is None or not missing:

@@ -1,4 +1,4 @@
-"""Streams as a body is gone through: which there are, what they are called, and where they are consumed."""
+"""Streams during the traversal of a function body: which there are, what they are called, and where they are consumed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Use:
 
 
 @dataclass(eq=False)
-class Edge:
+class StreamEdge:
     """A stream."""
 
     label: str
@@ -36,7 +36,7 @@ class Edge:
     several: bool = False
     """All branches of a split under one name: it counts as consumed as soon as it is looked at."""
     branch: tuple[CallExpr, int] | None = None
-    parts: tuple[Edge, ...] = ()
+    parts: tuple[StreamEdge, ...] = ()
     """What it is on different paths."""
     sources: Sources = frozenset()
     """All that was consumed to make it."""
@@ -56,15 +56,15 @@ class Edge:
             part.mark(released=released)
 
 
-Sources: TypeAlias = frozenset[tuple[Edge, Use]]
+Sources: TypeAlias = frozenset[tuple[StreamEdge, Use]]
 
 
 @dataclass
 class State:
     """What is known at one point of the body."""
 
-    names: dict[Var, Edge] = field(default_factory=dict)
-    used: dict[Edge, Use] = field(default_factory=dict)
+    names: dict[Var, StreamEdge] = field(default_factory=dict)
+    used: dict[StreamEdge, Use] = field(default_factory=dict)
 
     def copy(self) -> State:
         """For a path of its own."""

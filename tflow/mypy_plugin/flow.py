@@ -13,12 +13,12 @@ from tflow.mypy_plugin import shapes
 from tflow.mypy_plugin.labels import Labels
 from tflow.mypy_plugin.report import Checker, report
 from tflow.mypy_plugin.shown_types import shown
-from tflow.mypy_plugin.site import Site
+from tflow.mypy_plugin.site import CallSite
 
 CODE = "tflow-flow"
 
 
-def broken(site: Site) -> bool:
+def broken(site: CallSite) -> bool:
     """Report elements of the wrong type."""
     if is_subtype(site.element, site.wanted):
         return False
@@ -27,7 +27,7 @@ def broken(site: Site) -> bool:
     return True
 
 
-def bridge(site: Site) -> str:
+def bridge(site: CallSite) -> str:
     """What turns the one type into the other."""
     given, wanted = get_proper_type(site.element), get_proper_type(site.wanted)
     if isinstance(given, Instance) and given.type.fullname == "builtins.list" and is_subtype(given.args[0], wanted):
@@ -50,7 +50,7 @@ def bridge(site: Site) -> str:
     return ""
 
 
-def home_of(site: Site) -> str:
+def home_of(site: CallSite) -> str:
     """The module of the operator."""
     found = get_proper_type(site.api.lookup_type_or_none(site.where))
     return found.type.module_name if isinstance(found, Instance) else ""
@@ -79,7 +79,7 @@ def not_an_operator(method: str, given: Type, source: str) -> str:
     return ""
 
 
-NEEDS = {"flatten": "items that can be gone through", "with_columns": "Batch"}
+NEEDS = {"flatten": "iterable items", "with_columns": "Batch"}
 """Methods that not every stream has."""
 
 

@@ -55,7 +55,7 @@ def source(expr: Expression) -> str:
 
 @cache
 def public(fullname: str) -> object:
-    """What a public name of tflow stands for; None if it has none, or if it is no description."""
+    """What a public name of tflow stands for; None if it has none, or if it is not a description."""
     module, _, name = fullname.rpartition(".")
     if homes().get(name) != module or any(name in each.heavy for each in domain.domains()):
         return None

@@ -8,17 +8,17 @@ from mypy.nodes import CallExpr
 
 from tflow import sentences
 from tflow.mypy_plugin import tree
-from tflow.mypy_plugin.edges import Edge, Use
+from tflow.mypy_plugin.edges import StreamEdge, Use
 from tflow.mypy_plugin.labels import Labels
 from tflow.mypy_plugin.report import Checker, report
 
 CODE = "tflow-linear"
 
 
-def reporter(api: Checker) -> Callable[[Edge, Use, Use], None]:
+def reporter(api: Checker) -> Callable[[StreamEdge, Use, Use], None]:
     """What to do about a stream that is consumed twice."""
 
-    def twice(edge: Edge, first: Use, second: Use) -> None:
+    def twice(edge: StreamEdge, first: Use, second: Use) -> None:
         if first.place == second.place:
             report(api, CODE, in_every_turn(edge.label), second.where)
         elif edge.branch is not None:

@@ -1,4 +1,4 @@
-"""What names mean while a body is gone through: streams get names, are consumed, and paths come together."""
+"""What names mean during the traversal of a function body: streams get names, are consumed, and paths come together."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mypy.nodes import CallExpr, Context, Expression, MemberExpr, NameExpr, Node
 from mypy.types import Type
 
 from tflow.mypy_plugin import shapes, tree
-from tflow.mypy_plugin.edges import Edge, Sources, State, Use
+from tflow.mypy_plugin.edges import Sources, State, StreamEdge, Use
 from tflow.mypy_plugin.labels import Labels
 from tflow.mypy_plugin.report import Checker
 
@@ -20,13 +20,13 @@ class Names:
     Strict: by any two operators. Otherwise: by two whose results come together again, so that both are in one plan.
     """
 
-    def __init__(self, api: Checker, labels: Labels, *, strict: bool, twice: Callable[[Edge, Use, Use], None]) -> None:
+    def __init__(self, api: Checker, labels: Labels, *, strict: bool, twice: Callable[[StreamEdge, Use, Use], None]) -> None:
         self.api, self.labels, self.strict, self.twice = api, labels, strict, twice
-        self.edges: list[Edge] = []
+        self.edges: list[StreamEdge] = []
         self.inputs: dict[int, Sources] = {}
         """What calls have consumed, by expression."""
-        self.joins: dict[tuple[Var, frozenset[int]], Edge] = {}
-        self.named: dict[tuple[int, int], Edge] = {}
+        self.joins: dict[tuple[Var, frozenset[int]], StreamEdge] = {}
+        self.named: dict[tuple[int, int], StreamEdge] = {}
         self.said: set[tuple[int, int]] = set()
 
     def type_of(self, expr: Expression) -> Type | None:
@@ -36,7 +36,7 @@ class Names:
 
     # ------------------------------------------------------------------- naming
 
-    def set(self, target: Expression, made: Expression, value: Edge | None, state: State, place: int | None = None) -> None:
+    def set(self, target: Expression, made: Expression, value: StreamEdge | None, state: State, place: int | None = None) -> None:
         """Give a value a name, or put it where it cannot be followed."""
         if isinstance(target, (nodes.TupleExpr, nodes.ListExpr)):
             for index, item in enumerate(target.items):
@@ -48,7 +48,7 @@ class Names:
             if value is None and shapes.stream(self.type_of(target) or variable.type) is not None:
                 value = self.fresh(made, place)
             elif value is None and self.is_split(made):
-                value = Edge(self.labels.of(made), several=True)
+                value = StreamEdge(self.labels.of(made), several=True)
             if value is None:
                 state.names.pop(variable, None)
                 return
@@ -61,7 +61,7 @@ class Names:
         elif value is not None:
             value.mark(released=True)
 
-    def at(self, target: NameExpr, value: Edge) -> Edge:
+    def at(self, target: NameExpr, value: StreamEdge) -> StreamEdge:
         """The edge that is named here; in the second turn of a loop it is another stream, but the same edge to report."""
         value.where, value.name = target, target.name
         first = self.named.setdefault((target.line, target.column), value)
@@ -69,11 +69,11 @@ class Names:
             value.parts = (first,)
         return value
 
-    def fresh(self, made: Expression, place: int | None) -> Edge:
+    def fresh(self, made: Expression, place: int | None) -> StreamEdge:
         """What comes out of an expression that is not followed: an item of a tuple, of a list, of a call."""
         branch = (made, place) if place is not None and isinstance(made, CallExpr) and self.is_split(made) else None
         label = f"branch {place}" if branch else self.labels.of(made)
-        return Edge(label, branch=branch, owed=isinstance(made, CallExpr), sources=self.inputs.get(id(made), frozenset()))
+        return StreamEdge(label, branch=branch, owed=isinstance(made, CallExpr), sources=self.inputs.get(id(made), frozenset()))
 
     def is_split(self, made: Expression) -> bool:
         """True for ``stream.split(...)``."""
@@ -81,7 +81,7 @@ class Names:
             return False  # strings and paths can be split, too
         return shapes.stream(self.type_of(made.callee.expr)) is not None
 
-    def bind(self, variable: Var, edge: Edge, state: State) -> None:
+    def bind(self, variable: Var, edge: StreamEdge, state: State) -> None:
         """From here on, the name means this stream."""
         before = state.names.get(variable)
         if before is not None and before is not edge and not before.consumed and before.where is not None:
@@ -104,7 +104,7 @@ class Names:
         arriving = [path for path in paths if path is not None]
         if not arriving:
             return False
-        names: dict[Var, Edge] = {}
+        names: dict[Var, StreamEdge] = {}
         for variable in {name: None for path in arriving for name in path.names}:
             meanings = list(dict.fromkeys(path.names[variable] for path in arriving if variable in path.names))
             names[variable] = meanings[0] if len(meanings) == 1 else self.joined(variable, meanings)
@@ -112,16 +112,16 @@ class Names:
         state.names, state.used = names, used
         return True
 
-    def joined(self, variable: Var, meanings: list[Edge]) -> Edge:
+    def joined(self, variable: Var, meanings: list[StreamEdge]) -> StreamEdge:
         """What a name means that means different streams on different paths; the same each time these paths meet."""
         key = variable, frozenset(map(id, meanings))
         if key not in self.joins:
-            self.joins[key] = Edge(f'"{variable.name}"', parts=tuple(meanings), plan=all(edge.plan for edge in meanings))
+            self.joins[key] = StreamEdge(f'"{variable.name}"', parts=tuple(meanings), plan=all(edge.plan for edge in meanings))
         return self.joins[key]
 
     # ------------------------------------------------------------------- consuming
 
-    def consume(self, edge: Edge | None, by: str, where: Context | None, state: State) -> None:
+    def consume(self, edge: StreamEdge | None, by: str, where: Context | None, state: State) -> None:
         """The stream becomes part of something else."""
         if edge is None or where is None:
             return
@@ -142,13 +142,13 @@ class Names:
                 if other is edge and first.place != use.place and not edge.plan and not edge.released:
                     self.say_twice(edge, *sorted((first, use), key=lambda each: each.place))
 
-    def say_twice(self, edge: Edge, first: Use, second: Use) -> None:
+    def say_twice(self, edge: StreamEdge, first: Use, second: Use) -> None:
         """Once for each place."""
         if second.place not in self.said:
             self.said.add(second.place)
             self.twice(edge, first, second)
 
-    def run(self, edge: Edge, state: State) -> None:
+    def run(self, edge: StreamEdge, state: State) -> None:
         """A stream is run by itself: what it was made of is free again."""
         edge.mark()
         for source, use in edge.sources:

@@ -10,12 +10,12 @@ from tflow import sentences
 from tflow.mypy_plugin import shapes
 from tflow.mypy_plugin.labels import Labels
 from tflow.mypy_plugin.report import Checker, report
-from tflow.mypy_plugin.site import Site
+from tflow.mypy_plugin.site import CallSite
 
 CODE = "tflow-placement"
 
 
-def broken(site: Site) -> bool:
+def broken(site: CallSite) -> bool:
     """Report operators that require another place than they are given."""
     beside, actor = site.beside, site.actor
     if beside is not None and actor is not None:

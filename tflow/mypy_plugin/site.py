@@ -14,7 +14,7 @@ from tflow.mypy_plugin.report import Checker, report
 
 
 @dataclass(frozen=True)
-class Site:
+class CallSite:
     """``before``, a stream of ``element``, goes into ``operator``, which wants ``wanted`` and requires ``required``."""
 
     api: Checker

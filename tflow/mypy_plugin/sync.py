@@ -8,12 +8,12 @@ from mypy.types import Type
 from tflow import sentences
 from tflow.mypy_plugin import shapes
 from tflow.mypy_plugin.labels import Labels
-from tflow.mypy_plugin.site import Site
+from tflow.mypy_plugin.site import CallSite
 
 CODE = "tflow-sync"
 
 
-def broken(site: Site) -> bool:
+def broken(site: CallSite) -> bool:
     """Report on-policy operators behind a stream without a barrier."""
     if site.sync or site.actor is not None or shapes.as_base(site.required, shapes.SYNC) is None:
         return False

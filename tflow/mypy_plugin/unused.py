@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tflow import sentences
-from tflow.mypy_plugin.edges import Edge
+from tflow.mypy_plugin.edges import StreamEdge
 from tflow.mypy_plugin.linear import label_of_split
 from tflow.mypy_plugin.report import Checker, report
 from tflow.mypy_plugin.uses import Uses
@@ -28,7 +28,7 @@ def check(api: Checker, uses: Uses, *, parameters: bool) -> None:
         )
 
 
-def sentence_for(edge: Edge) -> str:
+def sentence_for(edge: StreamEdge) -> str:
     """What is wrong with a stream that nobody consumes."""
     if edge.overwritten is not None:
         return f'The stream "{edge.name}" ({edge.label}) is replaced before anybody consumes it, so it never runs. Leave it out.'

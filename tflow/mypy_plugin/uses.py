@@ -1,9 +1,9 @@
-"""Which stream is consumed where: a function body is gone through as it would run, along all of its paths at once.
+"""Which stream is consumed where: a function body is traversed as it would run, along all of its paths at once.
 
 Every stream that gets a name is an *edge*. Names are only names: ``x = r`` gives the edge a second one. Where paths meet and a
-name means different edges, it means a new one, made of these. Loops are gone through twice, so that what is consumed in every
-turn shows up as consumed twice. What cannot be followed (streams in attributes, in closures, in values without a type) is let
-go: no rule complains about it.
+name means different edges, it means a new one, made of these. Loops are traversed twice, so that what is consumed in every
+turn shows up as consumed twice. What cannot be followed (streams in attributes, in closures, in values without a type) is
+ignored: no rule complains about it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from mypy.nodes import CallExpr, Expression, FuncDef, FuncItem, NameExpr, Statem
 from mypy.types import UninhabitedType, get_proper_type
 
 from tflow.mypy_plugin import shapes, tree
-from tflow.mypy_plugin.edges import Edge, State, Use
+from tflow.mypy_plugin.edges import State, StreamEdge, Use
 from tflow.mypy_plugin.labels import Labels
 from tflow.mypy_plugin.report import Checker
 from tflow.mypy_plugin.values import Values
@@ -25,11 +25,11 @@ from tflow.mypy_plugin.values import Values
 class Uses(Values):
     """Goes through one body."""
 
-    def __init__(self, api: Checker, labels: Labels, *, strict: bool, twice: Callable[[Edge, Use, Use], None]) -> None:
+    def __init__(self, api: Checker, labels: Labels, *, strict: bool, twice: Callable[[StreamEdge, Use, Use], None]) -> None:
         super().__init__(api, labels, strict=strict, twice=twice)
         self.discarded: list[tuple[Expression, str]] = []
         self.jumps: list[tuple[list[State], list[State]]] = []
-        """Where ``continue`` and ``break`` leave the loops that are being gone through."""
+        """Where ``continue`` and ``break`` leave the loops that are being traversed."""
 
     def function(self, fn: FuncItem) -> None:
         """A function, with the streams that it is given."""
@@ -38,7 +38,7 @@ class Uses(Values):
         for argument in fn.arguments[own:]:
             variable = argument.variable
             if not argument.kind.is_star() and shapes.stream(variable.type) is not None:
-                self.bind(variable, Edge(f'"{variable.name}"', argument, variable.name, parameter=True), state)
+                self.bind(variable, StreamEdge(f'"{variable.name}"', argument, variable.name, parameter=True), state)
         self.block(fn.body, state)
 
     def block(self, body: nodes.Block | None, state: State) -> bool:

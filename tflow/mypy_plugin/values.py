@@ -1,4 +1,4 @@
-"""Expressions, while a body is gone through: which stream each of them is, and what it consumes on the way."""
+"""Expressions, during the traversal of a function body: which stream each of them is, and what it consumes on the way."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mypy.nodes import CallExpr, Expression, MemberExpr, NameExpr, RefExpr, Var
 from mypy.types import AnyType, CallableType, Instance, Overloaded, Type, get_proper_type
 
 from tflow.mypy_plugin import shapes, tree
-from tflow.mypy_plugin.edges import Edge, Sources, State, Use
+from tflow.mypy_plugin.edges import Sources, State, StreamEdge, Use
 from tflow.mypy_plugin.names import Names
 
 RUNS = {"run", "validate"}
@@ -23,7 +23,7 @@ MILD = ["looks", "keeps", "consumes"]
 class Values(Names):
     """``value`` is the stream that an expression is."""
 
-    def value(self, expr: Expression | None, state: State) -> Edge | None:
+    def value(self, expr: Expression | None, state: State) -> StreamEdge | None:
         """The stream that an expression is, if it is one. Whatever it consumes on the way is consumed."""
         rule = RULES.get(type(expr))
         if rule is not None:
@@ -33,32 +33,32 @@ class Values(Names):
                 self.value(child, state)
         return None
 
-    def name(self, expr: NameExpr, state: State) -> Edge | None:
+    def name(self, expr: NameExpr, state: State) -> StreamEdge | None:
         edge = state.names.get(expr.node) if isinstance(expr.node, Var) else None
         if edge is not None and (edge.several or self.type_of(expr) is None):  # without a type: mypy says it is never reached
             edge.mark(released=True)
             return None
         return edge
 
-    def conditional(self, expr: nodes.ConditionalExpr, state: State) -> Edge | None:
+    def conditional(self, expr: nodes.ConditionalExpr, state: State) -> StreamEdge | None:
         self.value(expr.cond, state)
         return self.either(expr.if_expr, expr.else_expr, state)
 
-    def operation(self, expr: nodes.OpExpr, state: State) -> Edge | None:
+    def operation(self, expr: nodes.OpExpr, state: State) -> StreamEdge | None:
         if expr.op in ("and", "or"):
             return self.either(expr.left, expr.right, state)
         self.value(expr.left, state)
         self.value(expr.right, state)
         return None
 
-    def either(self, left: Expression, right: Expression, state: State) -> Edge | None:
+    def either(self, left: Expression, right: Expression, state: State) -> StreamEdge | None:
         """One of two, and it is not known which."""
         one, other = state.copy(), state.copy()
         values = [edge for edge in (self.value(left, one), self.value(right, other)) if edge is not None]
         self.meet(state, [one, other])
         if not values or (values[0] is values[-1] and len(values) == 2):
             return values[0] if values else None
-        return Edge(values[0].label, parts=tuple(values), plan=all(edge.plan for edge in values))
+        return StreamEdge(values[0].label, parts=tuple(values), plan=all(edge.plan for edge in values))
 
     def member(self, expr: MemberExpr, state: State) -> None:
         """A method that is not called here may be called elsewhere."""
@@ -66,11 +66,11 @@ class Values(Names):
         if value is not None and (shapes.is_function(t) or shapes.as_base(t, shapes.WITH_COLUMNS)):
             value.mark(released=True)
 
-    def walrus(self, expr: nodes.AssignmentExpr, state: State) -> Edge | None:
+    def walrus(self, expr: nodes.AssignmentExpr, state: State) -> StreamEdge | None:
         self.set(expr.target, expr.value, self.value(expr.value, state), state)
         return self.name(expr.target, state)
 
-    def inner(self, expr: nodes.CastExpr | nodes.AssertTypeExpr, state: State) -> Edge | None:
+    def inner(self, expr: nodes.CastExpr | nodes.AssertTypeExpr, state: State) -> StreamEdge | None:
         return self.value(expr.expr, state)
 
     def display(self, expr: Expression, state: State) -> None:
@@ -103,7 +103,7 @@ class Values(Names):
 
     # ------------------------------------------------------------------- calls
 
-    def call(self, call: CallExpr, state: State) -> Edge | None:
+    def call(self, call: CallExpr, state: State) -> StreamEdge | None:
         """What a call makes of the streams that it is given."""
         if call.analyzed is not None:  # cast, assert_type and their like
             value = self.value(getattr(call.analyzed, "expr", None), state)
@@ -131,11 +131,11 @@ class Values(Names):
             self.consume(edge, label, use.where, state)
         self.inputs[id(call)] = sources
         kind = shapes.stream(self.type_of(call))
-        return Edge(label, plan=kind.type.fullname == shapes.PLAN, sources=sources) if kind is not None else None
+        return StreamEdge(label, plan=kind.type.fullname == shapes.PLAN, sources=sources) if kind is not None else None
 
-    def given(self, call: CallExpr, state: State) -> tuple[Edge | None, list[tuple[Edge, Expression]]]:
+    def given(self, call: CallExpr, state: State) -> tuple[StreamEdge | None, list[tuple[StreamEdge, Expression]]]:
         """The stream whose method is called, and all streams that the call consumes."""
-        found: list[tuple[Edge, Expression]] = []
+        found: list[tuple[StreamEdge, Expression]] = []
         receiver = None
         if isinstance(call.callee, MemberExpr):
             receiver = self.value(call.callee.expr, state)
@@ -189,7 +189,7 @@ def _taken_as(formal: Type) -> str:
     return "looks" if isinstance(found, Instance) and found.type.fullname == "builtins.object" else "consumes"
 
 
-Rule = Callable[[Values, Any, State], Edge | None]  # Any: the kind of expression that it stands beside
+Rule = Callable[[Values, Any, State], StreamEdge | None]  # Any: the kind of expression that it stands beside
 RULES: dict[type[Expression] | type[None], Rule] = {
     NameExpr: Values.name,
     CallExpr: Values.call,

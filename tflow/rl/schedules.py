@@ -57,7 +57,7 @@ class Linear:
     def __post_init__(self) -> None:
         _number("Linear", "start", self.start)
         _number("Linear", "end", self.end)
-        check.whole("Linear", "steps", self.steps, least=1)
+        check.integer("Linear", "steps", self.steps, least=1)
 
     def at(self, steps: int, /) -> float:
         return _between(self.start, self.end, _fraction(steps, self.steps))
@@ -81,7 +81,7 @@ class Exponential:
     def __post_init__(self) -> None:
         check.positive("Exponential", "start", self.start)
         check.positive("Exponential", "end", self.end)
-        check.whole("Exponential", "steps", self.steps, least=1)
+        check.integer("Exponential", "steps", self.steps, least=1)
 
     def at(self, steps: int, /) -> float:
         fraction = _fraction(steps, self.steps)
@@ -106,7 +106,7 @@ class Piecewise:
                 f"Piecewise: points must be pairs (env steps, value) such as ((0, 1.0), (1000, 0.1)), got {self.points!r}."
             )
         for steps, value in self.points:
-            check.whole("Piecewise", "the steps of a point", steps, least=0)
+            check.integer("Piecewise", "the steps of a point", steps, least=0)
             _number("Piecewise", "the value of a point", value)
         steps_of_points = [steps for steps, _ in self.points]
         if any(later <= earlier for earlier, later in pairwise(steps_of_points)):

@@ -20,16 +20,16 @@ from typing import Any, Protocol, Self
 from tflow.combinators.actors import Actors, Resident
 from tflow.errors import RunClosed, ShardFailed, TflowError
 from tflow.runtime.cell import attempt_all
-from tflow.runtime.host import NO_LUGGAGE, Luggage, Request
+from tflow.runtime.host import NO_PIGGYBACK, Piggyback, Request
 from tflow.runtime.shards import LivePool, LiveShard
 from tflow.types import Shard, TimeBudget
 
 log = logging.getLogger("tflow")
-GONE = "it has left: its pool was made smaller"
+GONE = "it was removed: its pool was scaled down"
 
 
 class Owner(Protocol):
-    """Whoever issued a call."""
+    """The issuer of a call."""
 
     def arrived(self, call: Call) -> None:
         """The call is finished."""
@@ -49,8 +49,8 @@ class Call:
     """One call to an actor, and later its result."""
 
     __slots__ = (
-        "args", "box", "done", "error", "incarnation", "lost", "luggage", "mailbox", "method", "owner", "reply", "sent_at",
-        "shard", "spared", "tag", "ticket", "timeout_s",
+        "actor_survived", "args", "box", "done", "error", "incarnation", "lost", "mailbox", "method", "owner", "piggyback",
+        "reply", "sent_at", "shard", "tag", "ticket", "timeout_s",
     )  # fmt: skip
 
     def __init__(self, shard: LiveShard, method: str, args: tuple[object, ...], mailbox: Mailbox, owner: Owner) -> None:
@@ -61,10 +61,10 @@ class Call:
         self.owner = owner
         self.tag: object = None
         """For the owner's use."""
-        self.luggage: Luggage = NO_LUGGAGE
-        """The state that rides along."""
+        self.piggyback: Piggyback = NO_PIGGYBACK
+        """State updates sent with the call."""
         self.incarnation = -1
-        """The life of the actor that it was sent to."""
+        """The incarnation of the actor that it was sent to."""
         self.timeout_s: float | None = None
         self.sent_at = 0.0
         self.ticket: Any = None  # Any: as in the mailbox
@@ -75,8 +75,8 @@ class Call:
         """What user code raised."""
         self.lost = ""
         """How the actor died, if it did before it answered; whether it ran is unknown then."""
-        self.spared = False
-        """Lost, but not with its actor: a value on its way is gone, so that the call could not run or could not answer."""
+        self.actor_survived = False
+        """The call is lost although its actor is alive: a value in transit is gone, so it could not run or could not answer."""
         self.done = False
         """The run that issued it has seen the reply, the error or the loss."""
 
@@ -104,7 +104,7 @@ class Runtime(ABC):
         self.residents: dict[Resident[object], object] = {}
         self.pools: dict[Actors[object], LivePool] = {}
         self.dead: list[LiveShard] = []
-        """Between two lives."""
+        """Shards that wait for a restart."""
         self.runs = 0
         self.resizes = 0
         """How often a pool was made larger or smaller."""
@@ -125,11 +125,11 @@ class Runtime(ABC):
 
     @abstractmethod
     def cancel(self, calls: Collection[Call]) -> list[Call]:
-        """Nobody wants these calls any more. Returns those that will never run, which need not be all, in order of issue."""
+        """Cancel calls. Returns those that will never run, in order of issue; the others may still run."""
 
     @abstractmethod
     def stop(self, handles: Sequence[object]) -> None:
-        """End actors that are no longer needed; whoever can is closed first."""
+        """End actors that are no longer needed, after calling the ``close`` of those that have one."""
 
     @abstractmethod
     def kill(self, handle: object) -> None:
@@ -147,12 +147,12 @@ class Runtime(ABC):
         """A value that will be sent to actors, perhaps more than once: as it is now, where that can be had."""
         return value
 
-    def settle(self, handle: object) -> None:
+    def wait_until_started(self, handle: object) -> None:
         """Wait until an actor is made. Raises what its constructor raises."""
         return
 
     def up_since(self, handle: object) -> float:
-        """When an actor was made; never, if that is still under way."""
+        """When an actor started; infinity while it is starting."""
         return 0.0
 
     def most_items(self, per_call: int | TimeBudget) -> int | TimeBudget:
@@ -177,21 +177,21 @@ class Runtime(ABC):
             for index in range(pool.actors.num):
                 pool.shards.append(LiveShard(pool, index, self._spawn(pool, index, 0)))
             for shard in pool.shards:
-                self._settle(shard)
+                self._wait_until_started(shard)
         except BaseException:
             self._stop(pool.shards)
             raise
         return pool
 
     def _spawn(self, pool: LivePool, index: int, incarnation: int) -> object:
-        count, seed = max(pool.actors.num, index + 1), derive(pool.seed, index, incarnation)
+        count, seed = max(pool.actors.num, index + 1), derive_seed(pool.seed, index, incarnation)
         shard = Shard(pool.name, index, count, incarnation, seed, self.session_seed or 0)
         try:
             return self.spawn(pool, shard)
         except TflowError:
             raise
         except Exception as error:
-            raise stillborn(f"{pool.name}[{index}]", error) from error
+            raise start_failed(f"{pool.name}[{index}]", error) from error
 
     def resident(self, resident: Resident[object], seed: int) -> object:
         """The object of a description in this process, made at the first call. It outlives the session."""
@@ -202,37 +202,37 @@ class Runtime(ABC):
             except TflowError:
                 raise
             except Exception as error:
-                raise stillborn(resident.name, error) from error
+                raise start_failed(resident.name, error) from error
         return self.residents[resident]
 
     def resize(self, pool: LivePool, num: int) -> None:
-        """Make a pool larger, with actors that have the newest state, or smaller: the last ones leave when they have answered."""
-        newcomers: list[LiveShard] = []
+        """Scale a pool up, with actors that have the newest state, or down: the last ones drain, then end."""
+        added: list[LiveShard] = []
         state, versions = pool.newest_state()
         try:
             for index in range(len(pool.shards), num):
-                life = pool.lives.get(index, 0)
-                newcomers.append(LiveShard(pool, index, self._spawn(pool, index, life), life))
-                newcomers[-1].join(state, versions)
-            for shard in newcomers:
-                self._settle(shard)
+                incarnation = pool.next_incarnations.get(index, 0)
+                added.append(LiveShard(pool, index, self._spawn(pool, index, incarnation), incarnation))
+                added[-1].join(state, versions)
+            for shard in added:
+                self._wait_until_started(shard)
         except BaseException:
-            self._stop(newcomers)
+            self._stop(added)
             raise
-        leavers = pool.shards[num:]
-        pool.shards[num:] = newcomers
+        removed = pool.shards[num:]
+        pool.shards[num:] = added
         self.resizes += 1
-        for shard in leavers:
-            shard.leaving = True
-            pool.lives[shard.index] = shard.incarnation + 1
-            pool.leavers.append(shard)
-        attempt_all([partial(self.let_go, shard) for shard in leavers])
+        for shard in removed:
+            shard.draining = True
+            pool.next_incarnations[shard.index] = shard.incarnation + 1
+            pool.draining.append(shard)
+        attempt_all([partial(self.retire, shard) for shard in removed])
 
-    def let_go(self, shard: LiveShard) -> None:
-        """End an actor that leaves, unless it still has something to do."""
-        if shard.under_way or shard not in shard.pool.leavers:
+    def retire(self, shard: LiveShard) -> None:
+        """End an actor that is draining, unless it has calls in flight."""
+        if shard.in_flight or shard not in shard.pool.draining:
             return
-        shard.pool.leavers.remove(shard)
+        shard.pool.draining.remove(shard)
         if shard in self.dead:
             self.dead.remove(shard)
         handle, shard.handle = shard.handle, None
@@ -242,82 +242,82 @@ class Runtime(ABC):
         if handle is not None:
             self.stop([handle])
 
-    def _settle(self, shard: LiveShard) -> None:
+    def _wait_until_started(self, shard: LiveShard) -> None:
         try:
-            self.settle(shard.handle)
+            self.wait_until_started(shard.handle)
         except TflowError:
             raise
         except Exception as error:
-            raise stillborn(shard.place, error) from error
+            raise start_failed(shard.place, error) from error
 
     def _stop(self, shards: Iterable[LiveShard]) -> None:
         """End those that are alive, the youngest first."""
         self.stop([shard.handle for shard in reversed(list(shards)) if shard.handle is not None])
 
-    # ------------------------------------------------------------------- what all runtimes share: calls, deaths, new lives
+    # ------------------------------------------------------------------- what all runtimes share: calls, deaths, restarts
 
     def dispatch(self, call: Call) -> None:
-        """Send a call, with the state that waits for its actor; between two lives of the actor, it waits."""
+        """Send a call with the pending state of its actor; if the actor is dead, the call waits for the restart."""
         shard = call.shard
-        if shard.leaving and shard not in shard.pool.leavers:
+        if shard.draining and shard not in shard.pool.draining:
             call.finish(lost=GONE)
-        elif shard.given_up:
-            call.finish(lost=shard.obituary)
+        elif shard.restarts_exhausted:
+            call.finish(lost=shard.death_reason)
         elif shard.handle is None:
             shard.waiting.append(call)
         else:
-            call.luggage = Luggage(shard.take_state(), shard.versions)
+            call.piggyback = Piggyback(shard.take_state(), shard.versions)
             call.incarnation = shard.incarnation
             if call.timeout_s is not None:
                 call.sent_at = self.now()
-            shard.under_way[call] = None
+            shard.in_flight[call] = None
             try:
                 self.submit(call)
             except BaseException:
-                shard.give_back(call.luggage.state)  # it never left, and neither did the state
+                shard.restore_state(call.piggyback.state)  # it never left, and neither did the state
                 raise
 
     def answered(self, call: Call) -> None:
         """A run has seen that a call is finished."""
         shard = call.shard
-        shard.under_way.pop(call, None)
+        shard.in_flight.pop(call, None)
         if not call.lost:
             if call.incarnation == shard.incarnation:
                 shard.deaths = 0
-                shard.heard_at = self.now()
-        elif shard.handle is not None and shard.incarnation == call.incarnation and not call.spared:
-            shard.bury(call.lost, self.now())
+                shard.last_answer_at = self.now()
+        elif shard.handle is not None and shard.incarnation == call.incarnation and not call.actor_survived:
+            shard.record_death(call.lost, self.now())
             self.dead.append(shard)
             log.warning("Shard %s died: %s. Calls that it had not answered are lost.", shard.place, call.lost)
-        if shard.leaving:
+        if shard.draining:
             try:
-                self.let_go(shard)
+                self.retire(shard)
             except Exception as error:  # the run that sees it leave is not to blame
                 log.warning("Shard %s left, and raised while it was closed: %r.", shard.place, error)
 
-    def revive(self) -> None:
-        """Make the dead again that are wanted and whose pause is over."""
-        for shard in [shard for shard in self.dead if shard.waiting and shard.back_at <= self.now()]:
+    def restart_dead(self) -> None:
+        """Restart dead actors that calls wait for and whose backoff is over."""
+        for shard in [shard for shard in self.dead if shard.waiting and shard.restart_at <= self.now()]:
             try:
                 shard.handle = self._spawn(shard.pool, shard.index, shard.incarnation)
             except ShardFailed as failure:
-                shard.mourn(str(failure), self.now())
-            if shard.handle is not None or shard.given_up:
+                shard.back_off(str(failure), self.now())
+            if shard.handle is not None or shard.restarts_exhausted:
                 self.dead.remove(shard)
                 waiting, shard.waiting = shard.waiting, deque()
                 for call in waiting:
                     self.dispatch(call)
 
     def deadline(self, call: Call) -> float:
-        """When the actor counts as hung if it has not answered; never, as long as the call waits for others or for a new life."""
+        """When the actor counts as hung if it has not answered; never, as long as the call waits for others or for a restart."""
         shard = call.shard
-        if call.timeout_s is None or next(iter(shard.under_way), None) is not call:
+        if call.timeout_s is None or next(iter(shard.in_flight), None) is not call:
             return float("inf")
-        return max(call.sent_at, shard.heard_at, self.up_since(shard.handle)) + call.timeout_s
+        return max(call.sent_at, shard.last_answer_at, self.up_since(shard.handle)) + call.timeout_s
 
-    def next_revival(self) -> float:
-        """When there will be something to do for ``revive``."""
-        return min((shard.back_at for shard in self.dead if shard.waiting), default=float("inf"))
+    def next_restart_at(self) -> float:
+        """When ``restart_dead`` will next have something to do."""
+        return min((shard.restart_at for shard in self.dead if shard.waiting), default=float("inf"))
 
     # ------------------------------------------------------------------- what all runtimes share: the session
 
@@ -330,7 +330,7 @@ class Runtime(ABC):
         """End all actors, the youngest first. Safe to repeat."""
         if not self.closed:
             self.closed = True
-            self._stop(shard for pool in self.pools.values() for shard in pool.shards + pool.leavers)
+            self._stop(shard for pool in self.pools.values() for shard in pool.shards + pool.draining)
 
     def __enter__(self) -> Self:
         return self
@@ -339,7 +339,7 @@ class Runtime(ABC):
         self.close()
 
 
-def stillborn(place: str, error: Exception) -> ShardFailed:
+def start_failed(place: str, error: Exception) -> ShardFailed:
     """The error for an actor whose constructor raised."""
     return ShardFailed(f"Shard {place} could not be made: {type(error).__name__}: {error}")
 
@@ -349,7 +349,7 @@ def _numbered(name: str) -> Iterator[str]:
     yield from (f"{name}#{number}" for number in count(2))
 
 
-def derive(*parts: object) -> int:
+def derive_seed(*parts: object) -> int:
     """A seed that is a function of the parts, the same everywhere."""
     digest = hashlib.blake2b(repr(parts).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") >> 1

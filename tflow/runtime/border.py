@@ -44,7 +44,7 @@ def _is_frozen(value: object, atoms: tuple[type, ...]) -> bool:
     return read_only and (not hasattr(base, "flags") or _is_frozen(base, atoms))
 
 
-def across(value: X) -> X:
+def serialised_copy(value: X) -> X:
     """The value as it arrives in another process: a copy, unless nobody could tell. Arrays arrive read-only."""
     return value if type(value) in SIMPLE or _is_frozen(value, ATOMS) else Parcel(value).open()
 

@@ -17,7 +17,7 @@ CELLS: dict[type[nodes.Node], Maker] = {
     nodes.FromItems: unary.ItemsCell,
     nodes.Pulled: unary.PullCell,
     nodes.Fed: unary.Inbox,
-    nodes.Batch: unary.BatchCell,
+    nodes.BatchItems: unary.BatchCell,
     nodes.Shuffle: unary.ShuffleCell,
     nodes.MixIn: unary.MixInCell,
     nodes.Flatten: unary.FlattenCell,

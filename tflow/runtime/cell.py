@@ -1,7 +1,7 @@
 """A cell is a node at work: a generator of answers with its state kept beside it.
 
 Polling a cell is one ``next`` on its generator. One poll consumes at most one upstream item. All state lives in attributes,
-none in the generator: started anew between two polls, it goes on where it was. So state can be counted, shown and saved.
+none in the generator: restarted between two polls, it resumes where it was. So state can be counted, shown and saved.
 
 The same cells run on the driver and inside actors; a ``Site`` is the place they run in.
 """
@@ -28,7 +28,7 @@ class Site:
         self.cells: list[Cell] = []
         self.actor: object = None
         self.resume: Mapping[int, int] = {}
-        """Values that earlier lives of an actor have read, by position of the source."""
+        """Values that earlier incarnations of an actor have read, by position of the source."""
         self.carriers: Collection[nodes.Node] = ()
         """Streams that may carry items which stay where they were made."""
         self.env_steps = 0
@@ -66,7 +66,7 @@ class Cell:
         self.start()
 
     def start(self) -> None:
-        """Make the generator. Doing it again changes nothing, if it is done for all cells of a site, in their order."""
+        """Make the generator. Idempotent, if it is done for all cells of a site, in their order."""
         self.stream: Iterator[Answer] = self.answers()
         self.poll: Callable[[], Answer] = self.stream.__next__
 
@@ -75,7 +75,7 @@ class Cell:
         raise NotImplementedError
 
     def close(self) -> None:
-        """The consumer asks no more. Travels upstream."""
+        """Stop: the consumer asks for no more items. Closes the inputs as well."""
         if not self.closed:
             self.closed = True
             attempt_all([up.close for up in self.ups])

@@ -26,7 +26,7 @@ MODE, TOKEN, TOKEN_PATH = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PAT
 
 
 @dataclass(frozen=True)
-class Settings:
+class ClusterSettings:
     """What a user says about the cluster."""
 
     address: str | None
@@ -46,15 +46,15 @@ class Settings:
                 raise PlanError(f"{where}: {self.address!r} is Ray's client protocol. Run the driver on a node of the cluster.")
         for name, amount in {"num_cpus": self.num_cpus, "num_gpus": self.num_gpus}.items():
             if amount is not None:
-                check.whole(where, name, amount, least=0)
+                check.integer(where, name, amount, least=0)
         if self.store_mb is not None:
             check.positive(where, "store_mb", self.store_mb)
             if self.store_mb < 76:
                 raise PlanError(f"{where}: store_mb must be at least 76, which is what Ray needs, got {self.store_mb:g}.")
         if isinstance(self.modules, (str, Path, ModuleType)):
             raise PlanError(f"{where}: modules must be a list, got {self.modules!r}. Write modules=[{self.modules!r}].")
-        check.yes_or_no(where, "dashboard", self.dashboard)
-        check.yes_or_no(where, "logs", self.logs)
+        check.boolean(where, "dashboard", self.dashboard)
+        check.boolean(where, "logs", self.logs)
         sizes = {
             "num_cpus": self.num_cpus,
             "num_gpus": self.num_gpus,
@@ -87,16 +87,16 @@ class Settings:
         return chosen | {name: value for name, value in sizes.items() if value is not None}
 
 
-KNOCK_S = 5.0
+PROBE_TIMEOUT_S = 5.0
 
 
-def knock(address: str) -> None:
+def probe(address: str) -> None:
     """Raise if nobody listens there: Ray itself would try for a quarter of an hour."""
     host, _, port = address.rpartition(":")
     if not port.isdigit():
         return  # "auto", or nonsense: Ray says what is wrong
     try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=KNOCK_S).close()
+        socket.create_connection((host.strip("[]"), int(port)), timeout=PROBE_TIMEOUT_S).close()
     except OSError as error:
         raise PlanError(f"RayRuntime: could not connect to {address}: {error}. Is the head of the cluster up?") from error
 

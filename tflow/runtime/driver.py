@@ -1,4 +1,4 @@
-"""The driver as a place where cells run: it issues calls, keeps the books, and knows the live actors."""
+"""The driver as a place where cells run: it issues calls, keeps the ledger, and knows the live actors."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import cast
 from tflow.combinators import graph, nodes
 from tflow.combinators.actors import Actors, Resident
 from tflow.errors import RunClosed, ShardFailed, TflowError
-from tflow.runtime.base import Call, Mailbox, Owner, Runtime, derive, log
+from tflow.runtime.base import Call, Mailbox, Owner, Runtime, derive_seed, log
 from tflow.runtime.cell import Site, attempt_all
-from tflow.runtime.ledger import Books
+from tflow.runtime.ledger import LedgerCounters
 from tflow.runtime.refs import carriers
 from tflow.runtime.shards import LivePool, LiveShard
 from tflow.types import W, merged, summary_of
 
-EARLIEST_S = 0.001
+MIN_WAIT_S = 0.001
 """The shortest pause before an alarm; 0 would mean not to wait at all."""
-PATIENCE = 64
-"""So many polls in vain, without a wait between them, make the driver look: a stream that is always ready starves no actor."""
+POLLS_BETWEEN_COLLECTS = 64
+"""After this many polls without an item the driver collects finished calls: a stream that is always ready starves no actor."""
 
 
 class Driver(Site):
@@ -37,14 +37,14 @@ class Driver(Site):
         self.positions = {node: index for index, node in enumerate(order)}
         self.carriers = carriers(order)
         named = dict.fromkeys(graph.actors_in(sink))
-        self.seats = {actors: seat for seat, actors in enumerate(named)}
-        """The place of each description in the plan; seeds depend on it, not on who is made first."""
+        self.ranks = {actors: rank for rank, actors in enumerate(named)}
+        """The rank of each description in the plan; seeds depend on it, not on the order of creation."""
         self.mailbox = Mailbox()
-        self.books = Books()
+        self.counters = LedgerCounters()
         self.pools: list[LivePool] = []
-        self.patience = PATIENCE
-        self.news = False
-        """A call has arrived since the driver last rested: cells that answered before that may answer otherwise now."""
+        self.polls_left = POLLS_BETWEEN_COLLECTS
+        self.has_arrivals = False
+        """A call has arrived since the driver last waited: cells that were polled before that may answer otherwise now."""
         self.failure: TflowError | None = None
         """What a message to an actor raised."""
         self.timed: dict[Call, None] = {}
@@ -61,14 +61,14 @@ class Driver(Site):
         """The live actors of a description that the plan names."""
         if actors.place.beside is not None:
             self.live(actors.place.beside)
-        pool = self.runtime.pool(actors, derive(self.run_seed, self.seats.setdefault(actors, len(self.seats))))
+        pool = self.runtime.pool(actors, derive_seed(self.run_seed, self.ranks.setdefault(actors, len(self.ranks))))
         if pool not in self.pools:
             self.pools.append(pool)
         return pool
 
     def resident(self, resident: Resident[W]) -> W:
         """The driver's own object of a description that the plan names."""
-        seed = derive(self.run_seed, self.seats.setdefault(resident, len(self.seats)))
+        seed = derive_seed(self.run_seed, self.ranks.setdefault(resident, len(self.ranks)))
         return cast("W", self.runtime.resident(resident, seed))
 
     def count(self, actors: Actors[object], env_steps: int, items: list[object]) -> None:
@@ -84,20 +84,20 @@ class Driver(Site):
         return len(self.live(actors).shards)
 
     def lose(self, loss: ShardFailed, count: int) -> None:
-        self.books.delivered -= count
-        self.books.dropped["lost"] += count
+        self.counters.delivered -= count
+        self.counters.dropped["lost"] += count
         log.warning("%s The item is dropped.", loss)
 
     def issue(
         self, shard: LiveShard, method: str, args: tuple[object, ...], owner: Owner, *, timeout_s: float | None = None
     ) -> Call:
-        """Call an actor. The state that waits for it rides along."""
+        """Call an actor. Its pending state is piggybacked on the call."""
         if self.runtime.closed:
             raise RunClosed(f"The {type(self.runtime).__name__} of this run is closed, and its actors with it.")
         return self.submit(Call(shard, method, args, self.mailbox, owner), timeout_s=timeout_s)
 
     def submit(self, call: Call, *, timeout_s: float | None = None) -> Call:
-        self.books.issued += 1
+        self.counters.issued += 1
         self.mailbox.in_flight[call] = None
         if timeout_s is not None and self.runtime.limits_time:
             call.timeout_s = timeout_s
@@ -111,7 +111,7 @@ class Driver(Site):
 
     def collect(self, *, timeout: float | None = None) -> None:
         """Wait until a call is finished or a timer rings, then tell the owners of all that are finished."""
-        self.patience = PATIENCE
+        self.polls_left = POLLS_BETWEEN_COLLECTS
         if self.runtime.dead or self.timed:
             timeout = self._next_alarm(timeout)
         self.runtime.wait(self.mailbox, timeout=timeout)
@@ -123,46 +123,46 @@ class Driver(Site):
                 self.timed.pop(call, None)
                 self.runtime.answered(call)
                 if call.lost:
-                    self.books.lost += 1
+                    self.counters.lost += 1
                 else:
-                    self.books.answered += 1
-                call.done = self.news = True
+                    self.counters.answered += 1
+                call.done = self.has_arrivals = True
                 call.owner.arrived(call)
 
     def _next_alarm(self, timeout: float | None) -> float | None:
-        """Do what is due: end actors that hang, make dead ones again. Returns how long to wait for the next of these."""
+        """Kill actors that exceeded their time limit and restart dead ones. Returns how long to wait for the next of these."""
         now = self.runtime.now()
         for call in list(self.timed):
             if self.runtime.deadline(call) <= now:
                 self.runtime.kill(call.shard.handle)
-        self.runtime.revive()
-        alarm = min([self.runtime.next_revival(), *map(self.runtime.deadline, self.timed)])
-        return timeout if timeout == 0 or alarm == float("inf") else max(alarm - now, EARLIEST_S)
+        self.runtime.restart_dead()
+        alarm = min([self.runtime.next_restart_at(), *map(self.runtime.deadline, self.timed)])
+        return timeout if timeout == 0 or alarm == float("inf") else max(alarm - now, MIN_WAIT_S)
 
-    def asked_in_vain(self) -> None:
-        """A cell that waits for a call was polled again, because other streams are busy: sometimes look what has finished."""
-        self.patience -= 1
-        if self.patience <= 0 and self.mailbox.in_flight:
+    def polled_while_waiting(self) -> None:
+        """Count a poll of a cell that waits for a call while other streams are busy; now and then, collect finished calls."""
+        self.polls_left -= 1
+        if self.polls_left <= 0 and self.mailbox.in_flight:
             self.collect(timeout=0)
 
     def abandon(self, calls: Iterable[Call]) -> None:
-        """Nobody wants the answers of these calls. State that would have ridden with one that never runs waits again."""
+        """Cancel calls. State that was piggybacked on one that never runs becomes pending again."""
         unwanted = {call for call in calls if call in self.mailbox.in_flight}
         for call in unwanted:
             del self.mailbox.in_flight[call]
             self.timed.pop(call, None)
-            if call in call.shard.under_way:
-                del call.shard.under_way[call]
+            if call in call.shard.in_flight:
+                del call.shard.in_flight[call]
                 if call.timeout_s is not None:  # it may still run, and those after it wait for it
-                    call.shard.heard_at = max(call.shard.heard_at, self.runtime.now()) + call.timeout_s
+                    call.shard.last_answer_at = max(call.shard.last_answer_at, self.runtime.now()) + call.timeout_s
             if call in call.shard.waiting:
                 call.shard.waiting.remove(call)
-        self.books.abandoned += len(unwanted)
+        self.counters.abandoned += len(unwanted)
         for call in reversed(self.runtime.cancel(unwanted)):  # the latest first: it wins
-            call.shard.give_back(call.luggage.state)
+            call.shard.restore_state(call.piggyback.state)
         for call in unwanted:
-            if call.shard.leaving:
-                self.runtime.let_go(call.shard)
+            if call.shard.draining:
+                self.runtime.retire(call.shard)
 
     def forget(self) -> None:
         """The run is over: leave nothing of it in the session."""

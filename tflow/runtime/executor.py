@@ -50,7 +50,7 @@ class Run(Generic[T]):
 
     def __init__(self, plan: Runnable[T], *, runtime: Runtime | None, seed: int, fuse: bool) -> None:
         self._closed = True  # until everything below has worked
-        check.whole("run", "seed", seed, least=0)
+        check.integer("run", "seed", seed, least=0)
         if runtime is not None:
             check.instance("run", "runtime", runtime, Runtime, "a runtime, such as LocalRuntime()")
             if runtime.closed:
@@ -92,7 +92,7 @@ class Run(Generic[T]):
                     if answer is None:
                         raise RunClosed("User code raised GeneratorExit, which ended the run; start a new one.")
                     shown_at = self._warn_if_stalled(shown_at or self._driver.now())
-        except GeneratorExit:  # the consumer let go of this iterator; the run itself goes on
+        except GeneratorExit:  # the consumer closed this iterator; the run itself goes on
             raise
         except BaseException as error:
             self._failure = error
@@ -130,14 +130,14 @@ class Run(Generic[T]):
             self._raise_failed_message()
             self._ended = True
             self.close()
-            for cell in driver.cells:  # enough items came without a failed shard; it is not hushed up all the same
+            for cell in driver.cells:  # enough items came without a failed shard; its error is raised all the same
                 if isinstance(cell, Gather):
                     cell.raise_failure()
         elif driver.mailbox.in_flight:
             driver.collect()
             self._raise_failed_message()
-        elif driver.news:  # a look in between has collected what a cell was waiting for: ask again
-            driver.news = False
+        elif driver.has_arrivals:  # a look in between has collected what a cell was waiting for: ask again
+            driver.has_arrivals = False
         else:
             why = answer.why if isinstance(answer, Blocked) else "nothing is in flight"
             raise Deadlock(f"The plan cannot go on: {why}. Nothing is in flight that could change this.")
@@ -213,7 +213,7 @@ class Run(Generic[T]):
         Law: nothing that was asked for is lost.
         """
         self._check_open()
-        check.whole("resize", "num", num, least=1, most=check.MOST_ACTORS)
+        check.integer("resize", "num", num, least=1, most=check.MAX_ACTORS)
         if not any(actors is named for named in graph.actors_in(self.plan.node)):
             raise PlanError(f"resize: the plan does not name the actors {actors!r}.")
         if isinstance(actors, (Actor, Resident)):
@@ -225,7 +225,7 @@ class Run(Generic[T]):
     # ------------------------------------------------------------------- the end
 
     def close(self) -> None:
-        """Tear everything down: nothing more is issued, answers under way are abandoned, own actors end. Safe to repeat."""
+        """Close the run: no more calls are issued, those in flight are cancelled, its own actors end. Idempotent."""
         if self._closed:
             return
         self._closed = True

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from tflow.combinators import nodes
 from tflow.runtime.answers import DONE, SKIP, WAITING, Answer, Ready
 from tflow.runtime.cell import Cell, Site
-from tflow.runtime.gather import Gather, Link, Rounds, Stream
+from tflow.runtime.gather import Gather, Rounds, ShardLink, Stream
 
 
 class FedRounds(Rounds):
@@ -75,7 +75,7 @@ class FedStream(Gather):
             answer: Answer = self.take_one(alive) if alive and not self.over else DONE
             self.over = answer is DONE
             if self.ready:
-                self.take_in(self.ready.popleft())
+                self.receive(self.ready.popleft())
             elif answer is SKIP:
                 yield self.wait(SKIP)
             elif any(link.calls for link in self.links):
@@ -90,7 +90,7 @@ class FedStream(Gather):
                 self.ups[0].close()  # every shard has ended, perhaps before the stream that feeds them
                 yield self.end()
 
-    def take_one(self, alive: list[Link]) -> Answer:
+    def take_one(self, alive: list[ShardLink]) -> Answer:
         """Take an item from upstream if there is room for it, and pass on what can be passed on."""
         free = [link for link in alive if len(link.calls) < (1 if self.dropping else self.room)]
         answer: Answer = WAITING
@@ -102,7 +102,7 @@ class FedStream(Gather):
                 answer = SKIP
             if len(self.outbox) > self.room:
                 self.outbox.popleft()
-                self.site.books.received += 1
+                self.site.counters.received += 1
                 self.drop("overflow")
         if free and self.outbox:
             self.issue(min(free, key=lambda link: len(link.calls)), feed=self.outbox.popleft())
@@ -114,7 +114,7 @@ class FedStream(Gather):
 
     def close(self) -> None:
         if not self.closed:
-            self.site.books.received += len(self.outbox)
+            self.site.counters.received += len(self.outbox)
             self.drop("stop", len(self.outbox))
             self.outbox.clear()
             super().close()

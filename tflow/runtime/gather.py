@@ -23,7 +23,7 @@ EVERYTHING = 2**62
 """A fed shard answers with all that its input gives."""
 
 
-class Link:
+class ShardLink:
     """One shard of one gather."""
 
     def __init__(self, index: int, source: nodes.Node, shard: LiveShard, program: nodes.Node) -> None:
@@ -32,30 +32,30 @@ class Link:
         """Where in the plan it begins: an actor may serve a gather in several ways."""
         self.shard = shard
         self.program = program
-        self.life = -1
-        """The life of the actor that was told the program."""
-        self.heard = -1
-        """The life of the actor that has answered, so that it certainly knows the program."""
+        self.told_incarnation = -1
+        """The incarnation that the program was sent to."""
+        self.answered_incarnation = -1
+        """The incarnation that has answered, so that it certainly has the program."""
         self.calls: deque[Call] = deque()
         self.ended = False
         self.dead = False
-        """It left the stream because its actor died."""
+        """The shard left the stream because its actor died."""
         self.readings: dict[int, Reading] = {}
         self.earlier: dict[int, Reading] = {}
-        """What was read of the lives before this one."""
+        """Totals of the incarnations before this one."""
 
     @property
     def up_to_date(self) -> bool:
-        """False while answers of an earlier life are unread: the next life is told what they have read."""
+        """False while answers of an earlier incarnation are unread: the next one is told what they have read."""
         return not self.calls or self.calls[-1].incarnation in (-1, self.shard.incarnation)
 
-    def introduction(self) -> tuple[nodes.Node | None, dict[int, int]]:
-        """What a fresh actor has to be told: the program, and how many values of each source earlier lives have read. It is told
-        until it answers: a call may be lost without its actor."""
-        if self.heard == self.shard.incarnation:
+    def handshake(self) -> tuple[nodes.Node | None, dict[int, int]]:
+        """The program for a new incarnation, and how many values of each source earlier ones have read. Sent until the first
+        answer, because a call may be lost without its actor."""
+        if self.answered_incarnation == self.shard.incarnation:
             return None, {}
-        if self.life != self.shard.incarnation:
-            self.life = self.shard.incarnation
+        if self.told_incarnation != self.shard.incarnation:
+            self.told_incarnation = self.shard.incarnation
             self.earlier = {
                 position: self.earlier.get(position, NOTHING_READ).then(self.readings.get(position, NOTHING_READ))
                 for position in self.readings.keys() | self.earlier.keys()
@@ -65,7 +65,7 @@ class Link:
 
 
 class Gather(Cell):
-    """What all gathers share: issuing calls, taking answers in, and the books."""
+    """What all gathers share: issuing calls, buffering answers, and the ledger."""
 
     site: Driver
     makes_items = True
@@ -77,34 +77,34 @@ class Gather(Cell):
         self.on_death, self.timeout_s = node.on_death, node.timeout_s
         self.position = site.positions[node]
         self.by_ref = node in site.carriers
-        self.buffer: deque[tuple[Ready, Link]] = deque()
+        self.buffer: deque[tuple[Ready, ShardLink]] = deque()
         self.failure: TflowError | None = None
         self.staleness: dict[str, Staleness] = {}
-        self.links: list[Link] = []
-        self.last_dead: Link | None = None
+        self.links: list[ShardLink] = []
+        self.last_dead: ShardLink | None = None
         self.numbers = count()
-        self.ready: deque[Link] = deque()
+        self.ready: deque[ShardLink] = deque()
         """Links whose oldest call is finished, in the order of finishing."""
         super().__init__(node, ups, site)
         self.join()
 
     def join(self) -> None:
-        """Take part with the shards that there are: at the start, and whenever actors have come or gone."""
+        """Update the links to the current shards: at the start, and whenever the pool was resized."""
         self.resizes = self.site.runtime.resizes
         known = {(link.source, link.shard): link for link in self.links}
-        present: list[Link] = []
+        present: list[ShardLink] = []
         for source, shard, program in self.shards():
-            link = known.get((source, shard)) or Link(next(self.numbers), source, shard, program)
+            link = known.get((source, shard)) or ShardLink(next(self.numbers), source, shard, program)
             present.append(link)
             if (source, shard) not in known:
-                self.welcome(link)
+                self.on_shard_joined(link)
         gone = [link for link in self.links if link not in present]
         for link in gone:
             link.ended = True
         self.links = present + gone
 
-    def welcome(self, link: Link) -> None:
-        """A shard takes part from now on."""
+    def on_shard_joined(self, link: ShardLink) -> None:
+        """Called when a shard takes part for the first time."""
 
     def shards(self) -> Iterator[tuple[nodes.Node, LiveShard, nodes.Node]]:
         """Where each shard begins, its actor, and what runs there."""
@@ -117,23 +117,25 @@ class Gather(Cell):
             yield source, live(source.of).shards[shard], localised(up, index, positions, self.site.size)
 
     def catch_up(self) -> None:
-        """Between two items: raise what a shard raised, after everything else that arrived was delivered; see who is there."""
+        """Between two items: raise the error of a shard, once everything else that arrived is delivered, and notice resizes."""
         self.raise_failure()
         if self.resizes != self.site.runtime.resizes:
             self.join()
 
-    def issue(self, link: Link, *, count: int | TimeBudget = EVERYTHING, feed: Ready | None = None, last: bool = False) -> None:
+    def issue(
+        self, link: ShardLink, *, count: int | TimeBudget = EVERYTHING, feed: Ready | None = None, last: bool = False
+    ) -> None:
         """Ask a shard for items."""
         key = (self.site.run, self.position, link.index)
         fed = () if feed is None else (feed,)
-        program, resume = link.introduction()
+        program, resume = link.handshake()
         request = Request(key, program, resume, self.site.fuse, count, self.by_ref, fed, last)
         call = self.site.issue(link.shard, "pull", (request,), self, timeout_s=self.timeout_s)
         call.tag = link
         link.calls.append(call)
 
-    def barred(self, link: Link, count: int | TimeBudget = 1) -> str:
-        """Why a shard is not to be asked for so many items yet; empty if it may be, and then it is counted as asked."""
+    def gate_refusal(self, link: ShardLink, count: int | TimeBudget = 1) -> str:
+        """Why the gate of a shard refuses a call for so many items; empty if it admits the call, which is then counted."""
         if link.source.gate is None:
             return ""
         gate, shard = self.site.resident(link.source.gate), link.shard
@@ -145,23 +147,23 @@ class Gather(Cell):
 
     def arrived(self, call: Call) -> None:
         link = call.tag
-        assert isinstance(link, Link)
+        assert isinstance(link, ShardLink)
         if isinstance(call.reply, Reply):
-            self.site.books.received += len(call.reply.items) + call.reply.unused
+            self.site.counters.received += len(call.reply.items) + call.reply.unused
             self.drop("ended", call.reply.unused)
             link.readings = call.reply.readings
-            link.heard = call.incarnation
+            link.answered_incarnation = call.incarnation
         if link.calls and link.calls[0] is call:
             self.ready.append(link)
 
-    def take_in(self, link: Link) -> None:
+    def receive(self, link: ShardLink) -> None:
         """Move the oldest answer of a shard into the buffer."""
         call = link.calls.popleft()
         if link.calls and link.calls[0].done:
             self.ready.append(link)
         if call.lost:
-            if not call.spared:
-                self.bereaved(link)
+            if not call.actor_survived:
+                self.on_actor_lost(link)
             self.count_lost(call)
             return
         if call.error is not None:
@@ -177,42 +179,42 @@ class Gather(Cell):
             self.seen += len(reply.items)
         self.buffer.extend((ready, link) for ready in zip(reply.items, reply.origins, strict=True))
 
-    def bereaved(self, link: Link) -> None:
-        """A call is lost with its actor: go on as the plan says."""
+    def on_actor_lost(self, link: ShardLink) -> None:
+        """Apply ``on_death``: a call was lost with its actor."""
         policy, shard = self.on_death, link.shard
-        if shard.leaving:
+        if shard.draining:
             link.ended = True
         elif policy == "skip":
             link.ended = link.dead = True
             self.last_dead = link
-            self.failure = self.failure or self.extinction()
-        elif policy == "raise" or shard.given_up:
+            self.failure = self.failure or self.no_healthy_shards()
+        elif policy == "raise" or shard.restarts_exhausted:
             self.failure = self.failure or shard.failure(f"died under {self.node.label}")
 
-    def extinction(self) -> NoHealthyShards | None:
-        """The error if nobody is left, because all shards have died, or have left after the others died."""
-        if self.last_dead is None or not all(link.dead or link.shard.leaving for link in self.links):
+    def no_healthy_shards(self) -> NoHealthyShards | None:
+        """The error if no shard is left, because all have died, or were removed after the others died."""
+        if self.last_dead is None or not all(link.dead or link.shard.draining for link in self.links):
             return None
         return NoHealthyShards(f"{self.node.label}: all shards died. {self.last_dead.shard.failure('was the last')}")
 
     def end(self) -> Answer:
-        """Nothing more will come. A stream never ends quietly because its actors are gone."""
-        self.failure = self.failure or self.extinction()
+        """Answer that the stream is complete. If it ends because its actors died, raise."""
+        self.failure = self.failure or self.no_healthy_shards()
         self.raise_failure()
         return DONE
 
     def count_lost(self, call: Call) -> None:
-        """Items that a dead actor was fed are lost with it."""
+        """Count items that were fed to a dead actor as lost."""
         request = call.args[0]
         assert isinstance(request, Request)
-        self.site.books.received += len(request.feed)
+        self.site.counters.received += len(request.feed)
         self.drop("lost", len(request.feed))
 
     def deliver(self) -> Ready:
         """Hand over the next item and note how old it is."""
         ready, link = self.buffer.popleft()
         self.shown += 1
-        self.site.books.delivered += 1
+        self.site.counters.delivered += 1
         if self.makes_items and link.shard.pool.versions:
             for policy, lag in link.shard.pool.staleness(ready[1].versions).items():
                 self.staleness[policy] = self.staleness.get(policy, Staleness()).add(lag)
@@ -220,11 +222,11 @@ class Gather(Cell):
 
     def drop(self, reason: str, count: int = 1) -> None:
         if count:
-            self.site.books.dropped[reason] += count
+            self.site.counters.dropped[reason] += count
 
     def wait(self, answer: Answer = WAITING) -> Answer:
         """Answer without an item while calls are in flight."""
-        self.site.asked_in_vain()
+        self.site.polled_while_waiting()
         return answer
 
     def raise_failure(self) -> None:
@@ -243,9 +245,9 @@ class Gather(Cell):
     def close(self) -> None:
         if not self.closed:
             closing = super().close
-            for bereft, call in [(link, call) for link in self.links for call in link.calls if call.done]:
-                if call.lost and not call.spared:
-                    self.bereaved(bereft)
+            for link, call in [(each, call) for each in self.links for call in each.calls if call.done]:
+                if call.lost and not call.actor_survived:
+                    self.on_actor_lost(link)
                 if call.lost:
                     self.count_lost(call)
                 self.failure = self.failure or call.error or (call.reply.error if isinstance(call.reply, Reply) else None)
@@ -273,10 +275,10 @@ class Rounds(Gather):
     """``gather_sync`` and ``gather_rounds``: a barrier per round."""
 
     def __init__(self, node: nodes.Node, ups: tuple[Cell, ...], site: Site) -> None:
-        self.asked: list[Link] = []
-        """The shards that take part in the round under way."""
-        self.admitted: set[Link] = set()
-        """Shards that may be asked in the next round, so far."""
+        self.asked: list[ShardLink] = []
+        """The shards that take part in the current round."""
+        self.admitted: set[ShardLink] = set()
+        """Shards that the gate has admitted to the next round so far."""
         super().__init__(node, ups, site)
 
     def answers(self) -> Iterator[Answer]:
@@ -285,7 +287,7 @@ class Rounds(Gather):
                 yield self.deliver()
             self.catch_up()
             if not self.asked:
-                while why := self.bars():
+                while why := self.round_refusal():
                     yield Blocked(why)
                     self.catch_up()
                 self.asked = [link for link in self.links if not link.ended]
@@ -300,22 +302,22 @@ class Rounds(Gather):
         while True:
             yield self.end()
 
-    def bars(self) -> str:
-        """Why there is no round yet: somebody is not to be asked. Who may be asked is not asked for again."""
+    def round_refusal(self) -> str:
+        """Why no round can start yet: the gate of a shard is closed. Shards that were admitted keep their admission."""
         for link in self.links:
             if not link.ended and link not in self.admitted:
-                if why := self.barred(link):
+                if why := self.gate_refusal(link):
                     return why
                 self.admitted.add(link)
         return ""
 
     def complete(self) -> bool:
-        """True if every shard has answered. One that died and is made again is asked again: the round stays whole."""
+        """True if every shard has answered. A shard that was restarted is asked again, so that the round is complete."""
         again = self.makes_items and self.on_death == "restart"
         for link in list(self.asked):
-            if again and link.calls[0].done and link.calls[0].lost and not (link.shard.given_up or link.shard.leaving):
+            if again and link.calls[0].done and link.calls[0].lost and not (link.shard.restarts_exhausted or link.shard.draining):
                 link.calls.popleft()
-                if self.barred(link):  # its new life has nothing to give yet: the round goes on without it
+                if self.gate_refusal(link):  # its new incarnation has nothing to give yet: the round goes on without it
                     self.asked.remove(link)
                 else:
                     self.issue(link, count=1)
@@ -326,7 +328,7 @@ class Rounds(Gather):
         one list is whole or fails."""
         self.ready.clear()
         while self.asked:
-            self.take_in(self.asked.pop(0))
+            self.receive(self.asked.pop(0))
         if isinstance(self.node, nodes.GatherSync) and self.node.rounds:
             if self.failure is not None:
                 self.drop("failed", len(self.buffer))
@@ -343,24 +345,24 @@ class Stream(Gather):
     node: nodes.GatherAsync
 
     def __init__(self, node: nodes.Node, ups: tuple[Cell, ...], site: Site) -> None:
-        self.finished: list[Link] = []
+        self.finished: list[ShardLink] = []
         """Shards that have room for another call."""
         super().__init__(node, ups, site)
 
-    def welcome(self, link: Link) -> None:
+    def on_shard_joined(self, link: ShardLink) -> None:
         self.finished.append(link)
 
     def answers(self) -> Iterator[Answer]:
         while True:
             while self.buffer:
-                yield self.deliver_if_fresh()
+                yield self.deliver_unless_stale()
             self.catch_up()
             why = self.ask_again()
             if self.ready:
                 link = self.ready.popleft()
                 if link not in self.finished:
                     self.finished.append(link)
-                self.take_in(link)
+                self.receive(link)
             elif any(link.calls for link in self.links):
                 yield self.wait()
             elif why:
@@ -374,7 +376,7 @@ class Stream(Gather):
         for link in self.finished:
             while len(link.calls) < self.node.in_flight and not link.ended and link.up_to_date:
                 count = self.site.runtime.most_items(self.node.per_call)
-                why = self.barred(link, count)
+                why = self.gate_refusal(link, count)
                 if why:
                     closed.append(link)
                     break
@@ -382,7 +384,8 @@ class Stream(Gather):
         self.finished = closed
         return why if closed else ""
 
-    def deliver_if_fresh(self) -> Answer:
+    def deliver_unless_stale(self) -> Answer:
+        """Deliver the next item, or drop it if it exceeds ``max_staleness``."""
         (_, origin), link = self.buffer[0]
         limit = self.node.max_staleness
         if limit is None or max(link.shard.pool.staleness(origin.versions).values(), default=0) <= limit:

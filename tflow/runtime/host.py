@@ -26,15 +26,15 @@ State = dict[tuple[str, Callable[..., object]], tuple[int, object]]
 """Arguments of methods to call before anything else, by policy and method; each with the number of the update."""
 
 
-class Luggage(NamedTuple):
-    """What rides inside every call."""
+class Piggyback(NamedTuple):
+    """State updates that are piggybacked on every call."""
 
     state: State
     versions: Mapping[str, int]
-    """Per policy, the version of the weights that the actor has once it has taken the state in."""
+    """Per policy, the version of the weights that the actor has once it has applied the state."""
 
 
-NO_LUGGAGE = Luggage({}, {})
+NO_PIGGYBACK = Piggyback({}, {})
 
 
 class Request(NamedTuple):
@@ -42,9 +42,9 @@ class Request(NamedTuple):
 
     key: ChainKey
     program: nodes.Node | None
-    """Travels with the first call of each life only."""
+    """Sent with the first call to each incarnation only."""
     resume: Mapping[int, int]
-    """Values that earlier lives have read, by position of the source: they are skipped."""
+    """Values that earlier incarnations have read, by position of the source: they are skipped."""
     fuse: bool
     most: int | TimeBudget
     """How many items to answer with; a fed shard answers with all that its input gives."""
@@ -106,14 +106,14 @@ class Host:
     def place(self) -> str:
         return f"{self.shard.actors}[{self.shard.index}]"
 
-    def pull(self, luggage: Luggage, request: Request) -> Reply:
-        """Take the state in, then answer with items."""
-        self.take(luggage.state)
+    def pull(self, piggyback: Piggyback, request: Request) -> Reply:
+        """Apply the state updates, then answer with items."""
+        self.take(piggyback.state)
         if request.program is not None and request.key not in self.chains:
             site = ActorSite(self, request.resume)
             self.chains[request.key] = build(request.program, site, fuse=request.fuse), site
         cell, site = self.chains[request.key]
-        site.versions = luggage.versions
+        site.versions = piggyback.versions
         inboxes = [inbox for inbox in site.cells if isinstance(inbox, Inbox)]
         for inbox in inboxes:
             inbox.waiting.extend(request.feed)
@@ -142,20 +142,20 @@ class Host:
         readings = {node.position: reading for each in site.cells for node, reading in each.readings()}
         return Reply(items, origins, unused, ended, error, 0 if inboxes else steps_of(items), readings)
 
-    def arrive(self, luggage: Luggage) -> Reply:
-        """Nothing but the state."""
-        self.take(luggage.state)
+    def arrive(self, piggyback: Piggyback) -> Reply:
+        """Apply the state updates, and nothing else."""
+        self.take(piggyback.state)
         return NOTHING
 
-    def tell(self, luggage: Luggage, method: Callable[..., object], value: object) -> Reply:
-        """An event: one call of a method for its effect."""
-        self.take(luggage.state)
+    def tell(self, piggyback: Piggyback, method: Callable[..., object], value: object) -> Reply:
+        """Handle an event: call a method for its effect."""
+        self.take(piggyback.state)
         self._call(method, value)
         return NOTHING
 
-    def ask(self, luggage: Luggage, method: Callable[..., object]) -> Reply:
+    def ask(self, piggyback: Piggyback, method: Callable[..., object]) -> Reply:
         """A question from outside the plan."""
-        self.take(luggage.state)
+        self.take(piggyback.state)
         return NOTHING._replace(items=[self._call(method)])
 
     def take(self, state: State) -> None:

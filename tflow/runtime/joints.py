@@ -107,9 +107,9 @@ class SplitCell(Cell):
         if self.over:
             return DONE
         self.asked.add(branch)
-        obstacle = self.obstacle(branch)
-        if obstacle:
-            return Blocked(obstacle)
+        blocked_reason = self.blocked_reason(branch)
+        if blocked_reason:
+            return Blocked(blocked_reason)
         answer = self.ups[0].poll()
         if type(answer) is tuple:
             self.seen += 1
@@ -129,7 +129,7 @@ class SplitCell(Cell):
         except Exception as error:
             raise self.site.blame(self.node, self.seen - 1, error) from error
 
-    def obstacle(self, branch: int) -> str:
+    def blocked_reason(self, branch: int) -> str:
         """Why no further item may be pulled for this branch; empty if it may."""
         lag = self.node.max_lag
         for other in sorted(self.open - {branch}):
@@ -275,7 +275,7 @@ ROUNDING = 1e-9
 
 
 class FirstReady(Merge):
-    """Serves whoever is ready, taking turns from the one after the last served."""
+    """Serves an input that is ready, round robin from the one after the last served."""
 
     first = 0
 

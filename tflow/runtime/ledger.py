@@ -1,4 +1,4 @@
-"""The books of a run: where every call and every item is. Nothing vanishes; what is dropped is dropped by name."""
+"""The ledger of a run: where every call and every item is. Nothing vanishes; what is dropped is counted by reason."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Calls(NamedTuple):
     lost: int
     """Its actor died."""
     abandoned: int
-    """Nobody wants the answer any more."""
+    """Cancelled: the answer is not wanted any more."""
 
 
 class Items(NamedTuple):
@@ -31,7 +31,7 @@ class Items(NamedTuple):
 
 
 class Ledger(NamedTuple):
-    """A snapshot of the books."""
+    """A snapshot of where all calls and items are."""
 
     calls: Calls
     items: Items
@@ -46,7 +46,7 @@ class Ledger(NamedTuple):
         )
 
 
-class Books:
+class LedgerCounters:
     """The counters behind the ledger. What is in flight or buffered is counted in place, never inferred from the rest."""
 
     def __init__(self) -> None:

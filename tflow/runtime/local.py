@@ -76,7 +76,7 @@ class LocalRuntime(Runtime):
 
     def perform(self, call: Call) -> object:
         """Do inside the actor what the call asks for."""
-        return getattr(call.shard.handle, call.method)(call.luggage, *call.args)
+        return getattr(call.shard.handle, call.method)(call.piggyback, *call.args)
 
     def cancel(self, calls: Collection[Call]) -> list[Call]:
         cancelled = [call for call in self.queue if call in calls]

@@ -24,7 +24,7 @@ Event = tuple[LiveShard, Callable[..., object], object]
 
 
 class LiveHandles(Generic[W]):
-    """The live actors of one description, in the hands of an operator."""
+    """Handles to the live actors of one description, for an operator."""
 
     cannot_travel: ClassVar[str] = "a handle of the driver"
 
@@ -142,7 +142,7 @@ class LiveCell(Cell):
     def answers(self) -> Iterator[Answer]:
         while True:
             while not self.sent():
-                self.site.asked_in_vain()
+                self.site.polled_while_waiting()
                 yield WAITING
             if self.held is not None:
                 ready, self.held = self.held, None
@@ -183,7 +183,7 @@ class LiveCell(Cell):
 
     def arrived(self, call: Call) -> None:
         self.site.events[call.shard] -= 1
-        if call.lost and call.shard.given_up:
+        if call.lost and call.shard.restarts_exhausted:
             self.site.failure = self.site.failure or call.shard.failure("takes no more messages")
         self.site.failure = self.site.failure or call.error
 
@@ -192,6 +192,6 @@ class LiveCell(Cell):
 
     def abandon_outbox(self) -> None:
         """The run was closed before these messages could leave."""
-        self.site.books.issued += len(self.live.outbox)
-        self.site.books.abandoned += len(self.live.outbox)
+        self.site.counters.issued += len(self.live.outbox)
+        self.site.counters.abandoned += len(self.live.outbox)
         self.live.outbox.clear()

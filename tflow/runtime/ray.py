@@ -30,9 +30,9 @@ from tflow.runtime.base import Call, Mailbox, Runtime
 from tflow.runtime.border import SIMPLE, Parcel
 from tflow.runtime.host import NOTHING, bytes_in
 from tflow.runtime.refs import Remote, has_remote
-from tflow.runtime.remote import Birth, Failed, Handle, Home, RemoteHost, Stillborn
+from tflow.runtime.remote import Failed, Handle, NodeAddress, RemoteHost, StartFailed, StartReport
 from tflow.runtime.shards import LivePool
-from tflow.runtime.tickets import settled_by, urgent
+from tflow.runtime.tickets import acknowledged_by, urgent
 from tflow.runtime.wire import Stored, pack, unpack_reply
 from tflow.types import Shard, TimeBudget
 
@@ -41,15 +41,15 @@ GRACE_S = 5.0
 INLINE_BYTES = 64 * 1024
 """Smaller values travel inside the call: that costs less than the store."""
 DEAD = (exceptions.RayActorError, exceptions.WorkerCrashedError, exceptions.NodeDiedError, exceptions.OutOfMemoryError)
-"""The actor is gone, or nobody can say: whether it ran the call is unknown."""
+"""The actor is dead or unreachable: whether it ran the call is unknown."""
 GONE = (exceptions.ObjectLostError, exceptions.ObjectFetchTimedOutError, exceptions.OwnerDiedError)
 """A value is gone with the node that had it."""
 TAKEN = object()
 
 
-def find_home() -> Home:
+def find_home() -> NodeAddress:
     """Where this process is."""
-    return Home(ray.get_runtime_context().get_node_id(), ray.util.get_node_ip_address())  # type: ignore[no-untyped-call]  # Ray's
+    return NodeAddress(ray.get_runtime_context().get_node_id(), ray.util.get_node_ip_address())  # type: ignore[no-untyped-call]  # Ray's
 
 
 def cannot_travel(error: exceptions.RayTaskError, place: str) -> PlanError:
@@ -101,7 +101,7 @@ class RayRuntime(Runtime):
         super().__init__()
         self.closed = True  # until everything below has worked
         self.start_timeout_s = check.positive("RayRuntime", "start_timeout_s", start_timeout_s)
-        settings = cluster.Settings(address, num_cpus, num_gpus, store_mb, modules, dashboard, logs)
+        settings = cluster.ClusterSettings(address, num_cpus, num_gpus, store_mb, modules, dashboard, logs)
         self.owns = not ray.is_initialized()
         """The connection ends with this session; a cluster that it started ends too."""
         settings.check(running=not self.owns)
@@ -109,17 +109,17 @@ class RayRuntime(Runtime):
             self._connect(settings, settings.arguments())
         self.cannot_grow = self.owns and address is None
         self.home = find_home()
-        self.births: dict[Any, Handle] = {}  # Any: a ref
-        """Actors that are being made."""
+        self.starting: dict[Any, Handle] = {}  # Any: a ref
+        """Actors whose start report has not arrived."""
         self.parcels: dict[Actors[object], object] = {}
         """What makes the actors of each description, packed once."""
         self.closed = False
 
-    def _connect(self, settings: cluster.Settings, arguments: dict[str, Any]) -> None:  # Any: keyword arguments
+    def _connect(self, settings: cluster.ClusterSettings, arguments: dict[str, Any]) -> None:  # Any: keyword arguments
         if settings.address is None:
             cluster.secure()
         else:
-            cluster.knock(settings.address)
+            cluster.probe(settings.address)
         try:
             ray.init(**arguments)
         except (ConnectionError, RuntimeError, ValueError, exceptions.RayError) as error:
@@ -149,8 +149,8 @@ class RayRuntime(Runtime):
         if place.gpus or place.custom or place.cpus is not None:  # an actor that asks for nothing reserves nothing
             options |= {"num_cpus": place.cpus or 0, "num_gpus": place.gpus, "resources": dict(place.custom)}
         actor = ray.remote(RemoteHost).options(**options).remote(self.parcels[pool.actors], shard, find_home)
-        handle = Handle(actor, shard, place.needs, begun_at=self.now(), sought=getattr(strategy, "node_id", ""))
-        self.births[handle.birth] = handle
+        handle = Handle(actor, shard, place.needs, spawned_at=self.now(), sought=getattr(strategy, "node_id", ""))
+        self.starting[handle.start_report] = handle
         return handle
 
     def _packed(self, pool: LivePool) -> object:
@@ -161,7 +161,7 @@ class RayRuntime(Runtime):
         return parcel if parcel.size < INLINE_BYTES else ray.put(parcel)
 
     def _strategy(self, pool: LivePool, shard: Shard) -> object:
-        """Which node. An actor that is made again may go elsewhere if that node is gone."""
+        """The scheduling strategy. A restarted actor may go to another node if its own is gone."""
         place, again = pool.actors.place, shard.incarnation > 0
         if place.nodes == "spread":
             return self._emptiest_node(pool)
@@ -172,7 +172,7 @@ class RayRuntime(Runtime):
         for neighbour in neighbours:
             if isinstance(neighbour.handle, Handle):
                 if not again:
-                    self.settle(neighbour.handle)
+                    self.wait_until_started(neighbour.handle)
                 if neighbour.handle.home.node:
                     return NodeAffinitySchedulingStrategy(neighbour.handle.home.node, soft=again)
         return None
@@ -180,7 +180,7 @@ class RayRuntime(Runtime):
     def _emptiest_node(self, pool: LivePool) -> object:
         """Where the fewest of a pool live. Ray's own way to spread may put two on one node while another is empty."""
         there = {other.handle for other in pool.shards if isinstance(other.handle, Handle)}
-        there |= {handle for handle in self.births.values() if handle.pool == pool.name}
+        there |= {handle for handle in self.starting.values() if handle.pool == pool.name}
         taken = Counter(handle.node for handle in there)
         roomy = [str(node["NodeID"]) for node in self._nodes() if cluster.fits(pool.actors.place, node)]
         return NodeAffinitySchedulingStrategy(min(roomy, key=taken.__getitem__), soft=True) if roomy else "SPREAD"
@@ -188,12 +188,12 @@ class RayRuntime(Runtime):
     def _nodes(self) -> list[dict[str, object]]:
         return cast("list[dict[str, object]]", ray.nodes())  # type: ignore[no-untyped-call]  # Ray's
 
-    def settle(self, handle: object) -> None:
+    def wait_until_started(self, handle: object) -> None:
         assert isinstance(handle, Handle)
         if handle.pid:
             return
         try:
-            birth = cast("Birth", ray.get(handle.birth, timeout=self.start_timeout_s))
+            start_report = cast("StartReport", ray.get(handle.start_report, timeout=self.start_timeout_s))
         except exceptions.GetTimeoutError:
             free = {name: amount for name, amount in ray.available_resources().items() if ":" not in name}  # type: ignore[no-untyped-call]  # Ray's
             raise ShardFailed(
@@ -202,25 +202,25 @@ class RayRuntime(Runtime):
             ) from None
         except exceptions.RayError as error:
             raise ShardFailed(f"Shard {handle.place} died while it was made: {cluster.brief(error)}.") from None
-        self.births.pop(handle.birth, None)
-        if birth.error is not None:
-            raise birth.error
-        handle.born(birth, self.now())
+        self.starting.pop(handle.start_report, None)
+        if start_report.error is not None:
+            raise start_report.error
+        handle.on_started(start_report, self.now())
 
     def up_since(self, handle: object) -> float:
         assert isinstance(handle, Handle)
         return handle.up_at
 
     def deadline(self, call: Call) -> float:
-        """Nobody may have looked yet at an answer that is there, be it to this call or to one of another run before it."""
+        """As in the base class, but answers that have arrived and were not read yet count, also those to other runs."""
         shard, now = call.shard, self.now()
-        for head in list(shard.under_way) if call.timeout_s is not None else ():
+        for head in list(shard.in_flight) if call.timeout_s is not None else ():
             if head.mailbox is call.mailbox:
                 break
             if not self._is_there(head):
                 return now + (call.timeout_s or 0)  # look again
-            del shard.under_way[head]
-            shard.heard_at = now
+            del shard.in_flight[head]
+            shard.last_answer_at = now
         due = super().deadline(call)
         return float("inf") if due <= now and self._is_there(call) else due
 
@@ -249,12 +249,12 @@ class RayRuntime(Runtime):
 
     def kill(self, handle: object) -> None:
         assert isinstance(handle, Handle)
-        handle.verdict = "it took too long to answer and was ended"
+        handle.kill_reason = "it took too long to answer and was ended"
         self.end(handle)
 
     def end(self, handle: Handle) -> None:
         """End a process, whatever it is doing."""
-        self.births.pop(handle.birth, None)
+        self.starting.pop(handle.start_report, None)
         ray.kill(handle.actor, no_restart=True)
         if handle.home.node == self.home.node and cluster.is_stopped(handle.pid):  # then it does not hear Ray
             os.kill(handle.pid, signal.SIGKILL)
@@ -295,21 +295,21 @@ class RayRuntime(Runtime):
         if mailbox.finished:
             return
         self._check_ray()
-        if self.births:
-            timeout = self._end_late_births(timeout)
-        awaited = [*self.births, *urgent(mailbox.tickets)]
-        if not awaited:  # all that is under way waits for an actor to be made again
+        if self.starting:
+            timeout = self._end_late_starts(timeout)
+        awaited = [*self.starting, *urgent(mailbox.tickets)]
+        if not awaited:  # all calls wait for the restart of an actor
             if timeout is None:
                 raise Deadlock("Nothing is under way.")
             time.sleep(timeout)
             return
         for ticket in ray.wait(awaited, num_returns=1, timeout=timeout)[0]:
-            if ticket in self.births:
-                self._born(self.births.pop(ticket))
+            if ticket in self.starting:
+                self._started(self.starting.pop(ticket))
             else:
-                self._take_in(mailbox, settled_by(ticket, mailbox.tickets))
+                self._receive(mailbox, acknowledged_by(ticket, mailbox.tickets))
 
-    def _take_in(self, mailbox: Mailbox, tickets: list[Any]) -> None:  # Any: refs
+    def _receive(self, mailbox: Mailbox, tickets: list[Any]) -> None:  # Any: refs
         """Read the answers that are there, all at once if nothing went wrong."""
         calls = [mailbox.tickets.pop(ticket) for ticket in tickets]
         try:
@@ -321,19 +321,19 @@ class RayRuntime(Runtime):
             for call, answer in zip(calls, answers, strict=True):
                 self._received(call, answer)
 
-    def _end_late_births(self, timeout: float | None) -> float | None:
-        """An actor that was made again and finds no place counts as dead. Returns how long to wait for the next of these."""
+    def _end_late_starts(self, timeout: float | None) -> float | None:
+        """Kill restarted actors that exceed the start timeout. Returns how long to wait for the next of these."""
         latest = self.now() - self.start_timeout_s
-        for handle in [handle for handle in self.births.values() if handle.begun_at <= latest]:
-            handle.verdict = f"it did not start within {self.start_timeout_s:g} s, and needs {handle.needs or 'one CPU'}"
+        for handle in [handle for handle in self.starting.values() if handle.spawned_at <= latest]:
+            handle.kill_reason = f"it did not start within {self.start_timeout_s:g} s, and needs {handle.needs or 'one CPU'}"
             self.end(handle)
-        soonest = min((handle.begun_at - latest for handle in self.births.values()), default=None)
+        soonest = min((handle.spawned_at - latest for handle in self.starting.values()), default=None)
         return timeout if soonest is None else soonest if timeout is None else min(timeout, soonest)
 
-    def _born(self, handle: Handle) -> None:
-        """An actor that was made again is ready, or could not be made; then its calls will say so."""
+    def _started(self, handle: Handle) -> None:
+        """Note that a restarted actor is ready. If its start failed, its calls will say so."""
         try:
-            handle.born(ray.get(handle.birth), self.now())
+            handle.on_started(ray.get(handle.start_report), self.now())
         except exceptions.RayError:
             return
 
@@ -343,10 +343,10 @@ class RayRuntime(Runtime):
         except DEAD as error:
             self._lost(call, cluster.brief(error))
         except GONE as error:
-            call.spared = True
-            call.shard.give_back(call.luggage.state)  # it may not have arrived
-            if any(has_remote(value) for _, value in call.luggage.state.values()):  # it may be what is lost: not for ever
-                call.shard.mourn("state that was sent to it is lost", self.now())
+            call.actor_survived = True
+            call.shard.restore_state(call.piggyback.state)  # it may not have arrived
+            if any(has_remote(value) for _, value in call.piggyback.state.values()):  # it may be what is lost: not for ever
+                call.shard.back_off("state that was sent to it is lost", self.now())
             call.finish(lost=f"a value on its way is lost: {cluster.brief(error)}")
         except exceptions.RayTaskError as error:
             call.error = cannot_travel(error, call.shard.place)
@@ -358,7 +358,7 @@ class RayRuntime(Runtime):
             self._received(call, answer)
 
     def _received(self, call: Call, answer: Any) -> None:  # Any: one of the things that RemoteHost answers
-        if isinstance(answer, Stillborn):
+        if isinstance(answer, StartFailed):
             self._lost(call, answer.why)
             return
         if answer is None:
@@ -378,7 +378,7 @@ class RayRuntime(Runtime):
         """The actor is dead, or out of reach; then it must not come back."""
         handle = call.shard.handle
         if isinstance(handle, Handle) and call.shard.incarnation == call.incarnation:
-            why = f"{handle.verdict or why}{handle.where}"
+            why = f"{handle.kill_reason or why}{handle.where}"
             self.end(handle)
         call.finish(lost=why)
 

@@ -20,7 +20,7 @@ from tflow.runtime.stats import Reading
 from tflow.types import Frozen
 
 
-class Box(Protocol):
+class RemoteBox(Protocol):
     """The items of one answer, in the store of a cluster."""
 
     def take(self, index: int) -> object:
@@ -33,7 +33,7 @@ class Remote(Frozen):
 
     __slots__ = ("box", "env_steps", "index", "rows", "summary")
 
-    def __init__(self, box: Box, index: int, env_steps: int, rows: int, summary: object) -> None:
+    def __init__(self, box: RemoteBox, index: int, env_steps: int, rows: int, summary: object) -> None:
         self.box = box
         self.index = index
         self.env_steps = env_steps

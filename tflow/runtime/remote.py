@@ -14,17 +14,17 @@ from tflow.runtime.wire import Answer, pack_reply, unpack
 from tflow.types import Shard, rows_of, steps_of, summary_of
 
 
-class Home(NamedTuple):
+class NodeAddress(NamedTuple):
     """Where an actor lives."""
 
     node: str
     address: str
 
 
-class Birth(NamedTuple):
-    """What an actor says when it is made."""
+class StartReport(NamedTuple):
+    """What an actor reports when its constructor has run."""
 
-    home: Home
+    home: NodeAddress
     pid: int
     error: BaseException | None
 
@@ -35,8 +35,8 @@ class Failed(NamedTuple):
     error: TflowError
 
 
-class Stillborn(NamedTuple):
-    """The answer of an actor that could not be made."""
+class StartFailed(NamedTuple):
+    """The answer of an actor whose constructor raised."""
 
     why: str
 
@@ -44,7 +44,7 @@ class Stillborn(NamedTuple):
 class RemoteHost:
     """A ``Host`` in its process."""
 
-    def __init__(self, make: Parcel[Callable[[Shard], object]], shard: Shard, find_home: Callable[[], Home]) -> None:
+    def __init__(self, make: Parcel[Callable[[Shard], object]], shard: Shard, find_home: Callable[[], NodeAddress]) -> None:
         self.place = place_of(shard)
         self.home = find_home()
         self.host: Host | None = None
@@ -58,17 +58,17 @@ class RemoteHost:
     def __repr__(self) -> str:
         return self.place  # it stands before every line that the actor prints
 
-    def hello(self) -> Birth:
-        return Birth(self.home, os.getpid(), self.failure)
+    def hello(self) -> StartReport:
+        return StartReport(self.home, os.getpid(), self.failure)
 
-    def do(self, message: bytes, *beside: object) -> Answer | Failed | Stillborn | None:
+    def do(self, message: bytes, *beside: object) -> Answer | Failed | StartFailed | None:
         """Run one call; the answer to a message is nothing."""
         if self.host is None:
-            return Stillborn(f"its constructor raised {type(self.failure).__name__}: {self.failure}")
+            return StartFailed(f"its constructor raised {type(self.failure).__name__}: {self.failure}")
         method = "a call"
         try:
-            method, luggage, args = unpack(message, beside)
-            reply = cast("Reply", getattr(self.host, method)(luggage, *args))
+            method, piggyback, args = unpack(message, beside)
+            reply = cast("Reply", getattr(self.host, method)(piggyback, *args))
         except BaseException as error:
             failure = error
             if not isinstance(error, TflowError):
@@ -79,12 +79,12 @@ class RemoteHost:
             return None
         if reply.error is not None:
             self.note(reply.error)
-        return pack_reply(reply, self.host.shard, luggage.versions)
+        return pack_reply(reply, self.host.shard, piggyback.versions)
 
     def do_by_ref(self, message: bytes, *beside: object) -> tuple[object, list[object]]:
         """The items apart from all else, and in their place what travels beside them."""
         answer = self.do(message, *beside)
-        if answer is None or isinstance(answer, (Failed, Stillborn)):
+        if answer is None or isinstance(answer, (Failed, StartFailed)):
             return answer, []
         items, *rest = answer
         return ([(steps_of(item), rows_of(item), summary_of(item)) for item in items], *rest), items
@@ -118,7 +118,7 @@ class Handle:
         shard: Shard,
         needs: Mapping[str, float],
         *,
-        begun_at: float,
+        spawned_at: float,
         sought: str,
     ) -> None:
         self.actor = actor
@@ -127,18 +127,18 @@ class Handle:
         self.pool = shard.actors
         self.place = place_of(shard)
         self.needs = needs
-        self.birth: Any = actor.hello.remote()  # Any: a ref
-        self.begun_at = begun_at
+        self.start_report: Any = actor.hello.remote()  # Any: a ref
+        self.spawned_at = spawned_at
         self.up_at = float("inf")
         self.sought = sought
         """The node that was asked for, if one was."""
-        self.home = Home("", "")
+        self.home = NodeAddress("", "")
         self.pid = 0
-        self.verdict = ""
-        """Why it was ended, if we ended it."""
+        self.kill_reason = ""
+        """Why the driver killed it, if it did."""
 
-    def born(self, birth: Birth, now: float) -> None:
-        self.home, self.pid, _ = birth
+    def on_started(self, start_report: StartReport, now: float) -> None:
+        self.home, self.pid, _ = start_report
         self.up_at = now
 
     @property

@@ -13,7 +13,7 @@ from tflow.types import W
 def ledger_of(driver: Driver) -> Ledger:
     """Where every call and every item is."""
     buffered = sum(cell.buffered() for cell in driver.cells if isinstance(cell, Gather))
-    return driver.books.snapshot(in_flight=len(driver.mailbox.in_flight), buffered=buffered)
+    return driver.counters.snapshot(in_flight=len(driver.mailbox.in_flight), buffered=buffered)
 
 
 def stats_of(driver: Driver) -> RunStats:

@@ -1,7 +1,7 @@
-"""Live actors as the driver sees them: what waits for each, how often it was updated, and how many lives it has had.
+"""Live actors as the driver sees them: pending state, versions and incarnations.
 
-A dead actor is replaced by the driver, never by itself: a fresh one is made with the next incarnation number, after a pause
-that grows, and receives all state that was ever sent to it. What is issued to it meanwhile waits for its next life.
+The driver restarts a dead actor, after an exponential backoff, with the next incarnation number and the latest state that was
+sent to it. Calls that are issued meanwhile wait for the next incarnation.
 """
 
 from __future__ import annotations
@@ -19,48 +19,50 @@ if TYPE_CHECKING:
     from tflow.runtime.base import Call
 
 MOST_DEATHS = 5
-"""So many in a row, without an answer between them, and the shard is given up."""
+"""Consecutive deaths, without an answer between them, before the shard is given up."""
 FIRST_PAUSE_S = 0.1
+"""Initial backoff; it doubles with each death in a row."""
 LONGEST_PAUSE_S = 10.0
 
 
 class LiveShard:
-    """One live actor, through all of its lives."""
+    """One live actor, through all of its incarnations."""
 
     def __init__(self, pool: LivePool, index: int, handle: object, incarnation: int = 0) -> None:
         self.pool = pool
         self.index = index
         self.handle: object | None = handle
-        """None between two lives."""
-        self.leaving = False
-        """The pool was made smaller: no more is asked of it, and it ends when it has answered what it was asked."""
+        """None while the actor is dead."""
+        self.draining = False
+        """The pool was scaled down: the shard gets no new calls, and ends when those in flight are answered."""
         self.incarnation = incarnation
-        """The life that calls issued now will meet."""
+        """The incarnation that calls issued now will reach."""
         self.deaths = 0
-        """In a row, without an answer between them."""
-        self.obituary = ""
-        """How it died last."""
-        self.back_at = 0.0
-        """When to try to make it again."""
-        self.heard_at = 0.0
+        """Consecutive deaths, without an answer between them."""
+        self.death_reason = ""
+        """Why it died last."""
+        self.restart_at = 0.0
+        """When to try the next restart."""
+        self.last_answer_at = 0.0
         """When it last answered."""
         self.waiting: deque[Call] = deque()
-        """Calls for its next life."""
-        self.under_way: dict[Call, None] = {}
+        """Calls for its next incarnation."""
+        self.in_flight: dict[Call, None] = {}
         """Calls that it has, oldest first."""
         self.state: State = {}
-        """Waits for the next call, which takes it along. The latest per policy and method wins."""
+        """Pending updates, piggybacked on the next call. The latest per policy and method wins."""
         self.sent: State = {}
-        """The latest of all state that was ever sent: what the next life starts with."""
+        """The latest of all state that was ever sent: what the next incarnation starts with."""
         self.versions: Mapping[str, int] = {}
-        """Per policy, the version that the actor has once it has taken the state in."""
+        """Per policy, the version that the actor has once it has applied the state."""
 
     @property
     def place(self) -> str:
         return f"{self.pool.name}[{self.index}]"
 
     @property
-    def given_up(self) -> bool:
+    def restarts_exhausted(self) -> bool:
+        """True if the actor died too often in a row to be restarted again."""
         return self.deaths > MOST_DEATHS
 
     def join(self, state: State, versions: Mapping[str, int]) -> None:
@@ -79,29 +81,29 @@ class LiveShard:
         state, self.state = self.state, {}
         return state
 
-    def give_back(self, state: State) -> None:
-        """A call that took the state along will never run: it waits again, unless something newer has been sent since."""
+    def restore_state(self, state: State) -> None:
+        """Make state pending again, because the call that carried it will never run, unless newer state has been sent since."""
         fresh = {key: update for key, update in state.items() if update[0] == self.sent[key][0]}
         self.state = {**fresh, **self.state}
 
-    def bury(self, why: str, now: float) -> None:
-        """It is dead: prepare its next life."""
+    def record_death(self, why: str, now: float) -> None:
+        """Mark the actor as dead and prepare its next incarnation."""
         self.handle = None
-        self.under_way.clear()
+        self.in_flight.clear()
         self.incarnation += 1
         self.state = dict(self.sent)
-        self.mourn(why, now)
+        self.back_off(why, now)
 
-    def mourn(self, why: str, now: float) -> None:
-        """It died, or could not be made: pause before the next attempt, longer each time."""
+    def back_off(self, why: str, now: float) -> None:
+        """Schedule the next restart with exponential backoff, after a death or a failed start."""
         self.deaths += 1
-        self.obituary = why
-        self.back_at = now + min(FIRST_PAUSE_S * 2 ** (self.deaths - 1), LONGEST_PAUSE_S)
+        self.death_reason = why
+        self.restart_at = now + min(FIRST_PAUSE_S * 2 ** (self.deaths - 1), LONGEST_PAUSE_S)
 
     def failure(self, what: str) -> ShardFailed:
         """The error for a call that this shard will not answer."""
-        times = f" It died {self.deaths} times in a row and is given up." if self.given_up else ""
-        return ShardFailed(f"Shard {self.place} {what}: {self.obituary}.{times}")
+        times = f" It died {self.deaths} times in a row and is given up." if self.restarts_exhausted else ""
+        return ShardFailed(f"Shard {self.place} {what}: {self.death_reason}.{times}")
 
 
 class LivePool:
@@ -112,9 +114,9 @@ class LivePool:
         self.name = name
         self.seed = seed
         self.shards: list[LiveShard] = []
-        self.leavers: list[LiveShard] = []
-        self.lives: dict[int, int] = {}
-        """How many lives the shards that have left had, by index."""
+        self.draining: list[LiveShard] = []
+        self.next_incarnations: dict[int, int] = {}
+        """The incarnation that a shard starts with when the pool grows again, by index."""
         self.versions: dict[str, int] = {}
         self.held: tuple[object, object] = (None, None)
         """The last value that was sent as state, and how the runtime holds it: it may be sent again, to other shards."""

@@ -19,8 +19,8 @@ from tflow.combinators import check
 from tflow.combinators.labels import only_given
 from tflow.errors import Deadlock, OperatorError, PlanError
 from tflow.runtime.base import Call, Mailbox
-from tflow.runtime.border import SIMPLE, Parcel, across, is_frozen
-from tflow.runtime.host import Host, Luggage, Reply, Request
+from tflow.runtime.border import SIMPLE, Parcel, is_frozen, serialised_copy
+from tflow.runtime.host import Host, Piggyback, Reply, Request
 from tflow.runtime.local import LocalRuntime
 from tflow.runtime.program import packed
 from tflow.runtime.shards import LivePool
@@ -33,8 +33,8 @@ TICK_S = 0.001
 """What every call takes."""
 READING_S = 1e-6
 """What a look at the clock takes, so that a driver that does nothing but wait for a time to come sees it come."""
-FATES = ("dies_before", "dies_after", "raises", "hangs", "slow")
-"""What can become of a call besides an answer."""
+CALL_FAULTS = ("dies_before", "dies_after", "raises", "hangs", "slow")
+"""How a call can fail to be answered at once."""
 
 
 @dataclass(frozen=True)
@@ -57,12 +57,12 @@ class Faults:
     slow: int = 0
     """The call takes ``slow_s`` seconds."""
     refuses: int = 0
-    """The constructor raises when the actor is made again."""
+    """The constructor raises when the actor is restarted."""
     slow_s: float = 60.0
 
     def __post_init__(self) -> None:
-        for kind in (*FATES, "refuses"):
-            check.whole("Faults", kind, getattr(self, kind), least=0)
+        for kind in (*CALL_FAULTS, "refuses"):
+            check.integer("Faults", kind, getattr(self, kind), least=0)
         check.positive("Faults", "slow_s", self.slow_s)
 
     def __repr__(self) -> str:
@@ -82,7 +82,7 @@ class Moment(NamedTuple):
     at: float
     place: str
     """The shard; empty for the passing of time."""
-    life: int
+    incarnation: int
     what: str
     """``answers``, one of the faults, ``starts``, ``is ended``, ``time passes``."""
     call: str = ""
@@ -94,7 +94,7 @@ class Moment(NamedTuple):
 
     @property
     def who(self) -> str:
-        return f"{self.place} life {self.life + 1}" if self.life else self.place
+        return f"{self.place} incarnation {self.incarnation}" if self.incarnation else self.place
 
     @property
     def sentence(self) -> str:
@@ -119,7 +119,7 @@ def short(value: object) -> str:
     return text if len(text) <= 100 else f"{text[:97]}..."
 
 
-class Told:
+class SentValue:
     """What a value looked like when it was sent: it may have changed since."""
 
     def __init__(self, value: object) -> None:
@@ -135,7 +135,7 @@ class SimHost(Host):
     gone = False
     stuck: Call | None = None
     """The call that it will never finish, or not for a while."""
-    back_at = NEVER
+    answers_at = NEVER
 
 
 class SimRuntime(LocalRuntime):
@@ -147,15 +147,15 @@ class SimRuntime(LocalRuntime):
     ...     list(par_from_range(4).gather_sync().run(runtime=sim))
     [0, 2, 1, 3]
     >>> print(sim.script)
-       0.001s  par_from_range[0]         pull  runs this, then dies before it can answer
-       0.002s  par_from_range[1]         pull  answers 2
-       0.101s                                  time passes
-       0.101s  par_from_range[0] life 2        starts
-       0.102s  par_from_range[0] life 2  pull  answers 0
-       0.103s  par_from_range[0] life 2  pull  answers 1
-       0.104s  par_from_range[1]         pull  answers 3
-       0.105s  par_from_range[0] life 2  pull  answers
-       0.106s  par_from_range[1]         pull  answers
+       0.001s  par_from_range[0]                pull  runs this, then dies before it can answer
+       0.002s  par_from_range[1]                pull  answers 2
+       0.101s                                         time passes
+       0.101s  par_from_range[0] incarnation 1        starts
+       0.102s  par_from_range[0] incarnation 1  pull  answers 0
+       0.103s  par_from_range[0] incarnation 1  pull  answers 1
+       0.104s  par_from_range[1]                pull  answers 3
+       0.105s  par_from_range[0] incarnation 1  pull  answers
+       0.106s  par_from_range[1]                pull  answers
     """
 
     limits_time = True
@@ -163,11 +163,11 @@ class SimRuntime(LocalRuntime):
     def __init__(self, tape: Iterable[int] = (), faults: Faults = NO_FAULTS) -> None:
         super().__init__()
         self.tape = iter(tape)
-        self.left = {fate: int(getattr(faults, fate)) for fate in (*FATES, "refuses")}
+        self.left = {fault: int(getattr(faults, fault)) for fault in (*CALL_FAULTS, "refuses")}
         self.slow_s = faults.slow_s
         self.clock = 0.0
         self.late: list[SimHost] = []
-        """Actors whose answer is under way."""
+        """Actors that are slow to answer."""
         self.choices: list[int] = []
         """What the tape was read as: a tape that gives the same run."""
         self.trace: list[Moment] = []
@@ -193,7 +193,7 @@ class SimRuntime(LocalRuntime):
     def note(
         self, host: SimHost, what: str, call: str = "", items: tuple[object, ...] = (), made: tuple[Source, ...] = ()
     ) -> None:
-        told = tuple(item if type(item) in SIMPLE or is_frozen(item) else Told(item) for item in items)
+        told = tuple(item if type(item) in SIMPLE or is_frozen(item) else SentValue(item) for item in items)
         self.trace.append(Moment(self.clock, host.place, host.shard.incarnation, what, call, told, made))
 
     # ------------------------------------------------------------------- time and choice
@@ -239,17 +239,17 @@ class SimRuntime(LocalRuntime):
 
     def next_answer(self) -> float:
         """When the next actor that is slow will answer."""
-        return min((host.back_at for host in self.late), default=NEVER)
+        return min((host.answers_at for host in self.late), default=NEVER)
 
     def next_ring(self) -> float:
-        """When time alone changes something: a late answer, a new life."""
-        return min(self.next_answer(), self.next_revival())
+        """When time alone changes something: a late answer, a restart."""
+        return min(self.next_answer(), self.next_restart_at())
 
     def pass_time(self, alarm: float) -> None:
         """Until the next thing happens: a late answer, or the driver's alarm."""
         self.clock = max(self.clock, min(alarm, self.next_answer()))
         self.trace.append(Moment(self.clock, "", 0, "time passes"))
-        for host in [host for host in self.late if host.back_at <= self.clock]:
+        for host in [host for host in self.late if host.answers_at <= self.clock]:
             self.late.remove(host)
             call, host.stuck = host.stuck, None
             assert call is not None
@@ -262,49 +262,49 @@ class SimRuntime(LocalRuntime):
             return f"A run that an operator started inside an actor waits for that actor itself: {places}."
         return (
             f"{', '.join(hung)} will never answer. Give the gather timeout_s=, or, if it is a message that hangs, the actors, so "
-            "that an actor that hangs is made again."
+            "that an actor that hangs is restarted."
         )
 
     def hanging(self) -> set[str]:
         shards = [shard for pool in self.pools.values() for shard in pool.shards]
         return {shard.place for shard in shards if isinstance(shard.handle, SimHost) and shard.handle.stuck is not None}
 
-    # ------------------------------------------------------------------- what becomes of a call
+    # ------------------------------------------------------------------- the outcome of a call
 
     def move(self, call: Call) -> None:
-        """One call meets its fate."""
+        """Run one call, with the outcome that the tape chooses."""
         self.queue.remove(call)
         host = host_of(call)
         self.clock += TICK_S
-        fate = self.fate(call)
-        if fate != "answers":
-            self.note(host, fate, call.method)
-        if fate == "answers":
+        outcome = self.outcome(call)
+        if outcome != "answers":
+            self.note(host, outcome, call.method)
+        if outcome == "answers":
             self.attempt(call)
             self.answer(host, call)
-        elif fate == "raises":
+        elif outcome == "raises":
             self.attempt(without_work(call))
             cause = SimulatedFault("the schedule says so")
             call.error = OperatorError("An operator or environment", item=0, cause=cause, shard=host.place)
             call.finish()
-        elif fate == "hangs":
+        elif outcome == "hangs":
             host.stuck = call
-        elif fate == "slow":
+        elif outcome == "slow":
             self.attempt(call)
-            host.stuck, host.back_at = call, self.clock + self.slow_s
+            host.stuck, host.answers_at = call, self.clock + self.slow_s
             self.late.append(host)
         else:
-            if fate == "dies_after":
+            if outcome == "dies_after":
                 self.attempt(call)
                 call.reply = call.error = None
             self.die(host, "it died before it answered", call)
 
-    def fate(self, call: Call) -> str:
-        possible = [fate for fate in FATES if self.left[fate]] if call.method != "ask" else []  # a question is from outside
-        fate = ("answers", *possible)[self.choose(len(possible) + 1)]
-        if fate in self.left:
-            self.left[fate] -= 1
-        return fate
+    def outcome(self, call: Call) -> str:
+        possible = [fault for fault in CALL_FAULTS if self.left[fault]] if call.method != "ask" else []  # ask() has no faults
+        outcome = ("answers", *possible)[self.choose(len(possible) + 1)]
+        if outcome in self.left:
+            self.left[outcome] -= 1
+        return outcome
 
     def answer(self, host: SimHost, call: Call) -> None:
         reply = call.reply
@@ -319,7 +319,7 @@ class SimRuntime(LocalRuntime):
         call.finish()
 
     def die(self, host: SimHost, why: str, call: Call | None = None) -> None:
-        """The actor is gone, and with it whatever waits for it."""
+        """Kill an actor: all of its calls are lost."""
         host.gone = True
         if host in self.late:
             self.late.remove(host)
@@ -334,7 +334,7 @@ class SimRuntime(LocalRuntime):
     # ------------------------------------------------------------------- the border of an actor
 
     def hold(self, value: object) -> object:
-        return across(value)
+        return serialised_copy(value)
 
     def most_items(self, per_call: int | TimeBudget) -> int:
         return 1 + self.choose(per_call.items) if isinstance(per_call, TimeBudget) else per_call
@@ -355,15 +355,17 @@ class SimRuntime(LocalRuntime):
         if host_of(call).gone:
             call.finish(lost="it had died before")
         else:
-            state, versions = call.luggage
-            call.luggage = Luggage({key: (number, across(value)) for key, (number, value) in state.items()}, versions)
+            state, versions = call.piggyback
+            call.piggyback = Piggyback(
+                {key: (number, serialised_copy(value)) for key, (number, value) in state.items()}, versions
+            )
             call.args = tuple(map(arriving, call.args))
             self.queue.append(call)
 
     def perform(self, call: Call) -> object:
         reply = super().perform(call)
         assert isinstance(reply, Reply)
-        return reply._replace(items=list(across(tuple(reply.items))), error=across(reply.error))
+        return reply._replace(items=list(serialised_copy(tuple(reply.items))), error=serialised_copy(reply.error))
 
     def kill(self, handle: object) -> None:
         if isinstance(handle, SimHost) and not handle.gone:
@@ -372,14 +374,14 @@ class SimRuntime(LocalRuntime):
 
 
 def without_work(call: Call) -> Call:
-    """The call up to where user code would raise: state is taken in and the program is installed."""
+    """The call up to where user code would raise: state is applied and the program is installed."""
     request = call.args[0]
     before = Call(call.shard, call.method, call.args, call.mailbox, call.owner)
     if isinstance(request, Request):
         before.args = (request._replace(most=0, feed=()),)
     else:
         before.method, before.args = "arrive", ()
-    before.luggage = call.luggage
+    before.piggyback = call.piggyback
     return before
 
 
@@ -396,7 +398,7 @@ def made_by(host: SimHost, source: Source) -> bool:
 def arriving(argument: object) -> object:
     """An argument of a call, as the actor gets it."""
     if not isinstance(argument, Request):
-        return across(argument)
-    feed = tuple((across(value), origin) for value, origin in argument.feed)
+        return serialised_copy(argument)
+    feed = tuple((serialised_copy(value), origin) for value, origin in argument.feed)
     program = argument.program and packed(argument.program).open()[-1]
     return argument if program is None and not feed else argument._replace(program=program, feed=feed)

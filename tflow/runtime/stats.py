@@ -16,7 +16,7 @@ class Reading(NamedTuple):
     queued: int
 
     def then(self, later: Reading) -> Reading:
-        """The totals of two lives that are over, whose queues are gone."""
+        """The totals of two incarnations that have ended, whose queues are gone."""
         return Reading(self.seen + later.seen, self.shown + later.shown, self.busy_ns + later.busy_ns, 0)
 
 

@@ -18,7 +18,7 @@ Ticket = Any  # Any: whatever the runtime waits for
 
 def urgent(tickets: Mapping[Ticket, Call]) -> list[Ticket]:
     """What to wait for. That a message was taken need not be known at once, unless its actor can take no more or leaves, a time
-    limit depends on it, or there is nothing else to wait for. One message speaks for those before it."""
+    limit depends on it, or there is nothing else to wait for. The answer to one message acknowledges those before it."""
     told: dict[LiveShard, list[Ticket]] = {}
     rest: list[Ticket] = []
     for ticket, call in tickets.items():
@@ -29,12 +29,12 @@ def urgent(tickets: Mapping[Ticket, Call]) -> list[Ticket]:
         if call.timeout_s is not None:
             return list(tickets)
     for shard, messages in told.items():
-        if not rest or shard.leaving or len(messages) >= shard.pool.actors.mailbox:
+        if not rest or shard.draining or len(messages) >= shard.pool.actors.mailbox:
             rest.append(messages[len(messages) // 2])
     return rest
 
 
-def settled_by(ticket: Ticket, tickets: Mapping[Ticket, Call]) -> list[Ticket]:
+def acknowledged_by(ticket: Ticket, tickets: Mapping[Ticket, Call]) -> list[Ticket]:
     """The answers that are there when this one is: an actor takes its messages before what it is asked after them."""
     shard = tickets[ticket].shard
     earlier = takewhile(lambda each: each != ticket, tickets)

@@ -52,7 +52,7 @@ class PullCell(SourceCell):
             return _calls(pull)
         values = cast("Iterator[object]", pull())
         for _ in islice(values, self.site.resume.get(self.node.position, 0)):
-            continue  # read by an earlier life
+            continue  # read by an earlier incarnation
         return values
 
 
@@ -95,7 +95,7 @@ class Grouping(Cell):
 
 
 class BatchCell(Grouping):
-    node: nodes.Batch
+    node: nodes.BatchItems
     weight = 0
     """Of what is held."""
     rest: Ready | None = None

@@ -17,7 +17,7 @@ from tflow.combinators.methods import portable
 from tflow.errors import PlanError, TflowError
 from tflow.runtime.base import Call
 from tflow.runtime.border import SIMPLE, Parcel
-from tflow.runtime.host import Luggage, Reply, Request
+from tflow.runtime.host import Piggyback, Reply, Request
 from tflow.runtime.program import packed as packed_program
 from tflow.runtime.refs import Remote, has_remote
 from tflow.runtime.stats import Reading
@@ -37,7 +37,7 @@ class Slot(NamedTuple):
     item: int | None
 
 
-class Several(NamedTuple):
+class SlotList(NamedTuple):
     """Stands for a list with slots in it."""
 
     members: list[object]
@@ -47,35 +47,35 @@ def pack(call: Call) -> tuple[bytes, list[object]]:
     """The message of a call, and what goes beside it."""
     beside: list[object] = []
     state = [
-        (policy, packed(method), number, stowed(value, beside))
-        for (policy, method), (number, value) in call.luggage.state.items()
+        (policy, packed(method), number, to_slot(value, beside))
+        for (policy, method), (number, value) in call.piggyback.state.items()
     ]
     args: tuple[object, ...]
     if isinstance(request := call.args[0] if call.args else None, Request):
         key, program, resume, fuse, most, by_ref, feed, last = request
         flat = program and packed_program(program)
-        args = key, flat, resume, fuse, most, by_ref, [(stowed(value, beside), origin) for value, origin in feed], last
+        args = key, flat, resume, fuse, most, by_ref, [(to_slot(value, beside), origin) for value, origin in feed], last
     else:
-        args = tuple(packed(value) if index == 0 else stowed(value, beside) for index, value in enumerate(call.args))
-    return pickle.dumps((call.method, state, call.luggage.versions, args), protocol=5), beside
+        args = tuple(packed(value) if index == 0 else to_slot(value, beside) for index, value in enumerate(call.args))
+    return pickle.dumps((call.method, state, call.piggyback.versions, args), protocol=5), beside
 
 
-def unpack(message: bytes, beside: Sequence[object]) -> tuple[str, Luggage, tuple[object, ...]]:
+def unpack(message: bytes, beside: Sequence[object]) -> tuple[str, Piggyback, tuple[object, ...]]:
     """The method, the state and the arguments of a call."""
     method, state, versions, args = pickle.loads(message)  # noqa: S301  # packed by our own driver
-    luggage = Luggage(
-        {(policy, unpacked(name)): (number, opened(value, beside)) for policy, name, number, value in state}, versions
+    piggyback = Piggyback(
+        {(policy, unpacked(name)): (number, from_slot(value, beside)) for policy, name, number, value in state}, versions
     )
     if method == "pull":
         key, flat, resume, fuse, most, by_ref, feed, last = args
-        fed = tuple((opened(value, beside), origin) for value, origin in feed)
-        return method, luggage, (Request(key, flat and flat.open()[-1], resume, fuse, most, by_ref, fed, last),)
+        fed = tuple((from_slot(value, beside), origin) for value, origin in feed)
+        return method, piggyback, (Request(key, flat and flat.open()[-1], resume, fuse, most, by_ref, fed, last),)
     fns = [unpacked(name) for name in args[:1]]
-    return method, luggage, (*fns, *(opened(value, beside) for value in args[1:]))
+    return method, piggyback, (*fns, *(from_slot(value, beside) for value in args[1:]))
 
 
 Answer = tuple[list[object], list[object], int, bool, TflowError | None, int, Sequence[tuple[int, ...]]]
-"""A reply on its way."""
+"""A reply as it is sent."""
 
 
 def pack_reply(reply: Reply, shard: Shard, versions: Mapping[str, int]) -> Answer:
@@ -93,7 +93,7 @@ def pack_reply(reply: Reply, shard: Shard, versions: Mapping[str, int]) -> Answe
 def unpack_reply(answer: Answer, call: Call) -> Reply:
     """The reply to this call."""
     items, origins, unused, ended, error, env_steps, readings = answer
-    pool, index, versions = call.shard.pool.name, call.shard.index, call.luggage.versions
+    pool, index, versions = call.shard.pool.name, call.shard.index, call.piggyback.versions
     restored = [
         Provenance(frozenset((Source(pool, index, call.incarnation, origin),)), versions) if isinstance(origin, int) else origin
         for origin in origins
@@ -102,13 +102,13 @@ def unpack_reply(answer: Answer, call: Call) -> Reply:
     return Reply(items, cast("list[Provenance]", restored), unused, ended, error, env_steps, counts)
 
 
-def stowed(value: object, beside: list[object]) -> object:
+def to_slot(value: object, beside: list[object]) -> object:
     """What the message says where the value is."""
     kind = type(value)
     if kind in SIMPLE or kind is Parcel:
         return value
     if kind is list and has_remote(value):
-        return Several([stowed(member, beside) for member in cast("list[object]", value)])
+        return SlotList([to_slot(member, beside) for member in cast("list[object]", value)])
     if isinstance(value, Remote):
         beside.append(getattr(value.box, "ref"))  # noqa: B009  # only the cluster's own boxes travel
         return Slot(len(beside) - 1, value.index)
@@ -116,13 +116,13 @@ def stowed(value: object, beside: list[object]) -> object:
     return Slot(len(beside) - 1, None)
 
 
-def opened(value: object, beside: Sequence[object]) -> object:
-    """The value that the message speaks of."""
+def from_slot(value: object, beside: Sequence[object]) -> object:
+    """The value that a slot of the message stands for."""
     if isinstance(value, Slot):
         found = beside[value.position]
         return found if value.item is None else cast("list[object]", found)[value.item]
-    if isinstance(value, Several):
-        return [opened(member, beside) for member in value.members]
+    if isinstance(value, SlotList):
+        return [from_slot(member, beside) for member in value.members]
     return value.open() if isinstance(value, Parcel) else value
 
 

@@ -40,12 +40,12 @@ class RunSettings:
     """Episodes per evaluation. More: less noise."""
 
     def __post_init__(self) -> None:
-        check.whole("tflow train", "seed", self.seed, least=0)
+        check.integer("tflow train", "seed", self.seed, least=0)
         check.one_of("tflow train", "runtime", self.runtime, ("local", "ray"))
         if self.address is not None and self.runtime != "ray":
             raise PlanError("tflow train: an address is that of a Ray cluster. Say --runtime ray, too.")
         if self.eval_every is not None:
-            check.whole("tflow train", "eval_every", self.eval_every, least=1)
+            check.integer("tflow train", "eval_every", self.eval_every, least=1)
         for name in ("stop_steps", "stop_time"):
             if getattr(self, name) is not None:
                 check.positive("tflow train", name, getattr(self, name))

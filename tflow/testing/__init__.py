@@ -13,7 +13,7 @@ from tflow.testing.history import History, simulate
 from tflow.testing.operators import check_laws
 from tflow.testing.schedules import Counterexample, explore, replay
 from tflow.testing.sources import Item
-from tflow.testing.strategies import Schedule, fault_profiles, plans, schedules, streams, tapes
+from tflow.testing.strategies import SimSchedule, fault_profiles, plans, schedules, streams, tapes
 from tflow.testing.streams import check_combinator
 
 __all__ = [
@@ -26,8 +26,8 @@ __all__ = [
     "Item",
     "Law",
     "LawBroken",
-    "Schedule",
     "SimRuntime",
+    "SimSchedule",
     "check_combinator",
     "check_laws",
     "explore",

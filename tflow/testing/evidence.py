@@ -22,15 +22,15 @@ from tflow.laws import (
     FRESHNESS,
     ISOLATION,
     LAZINESS,
+    NO_EFFECTS,
+    NO_STARVATION,
     ORDER,
-    PATIENCE,
-    STILLNESS,
     SURVIVAL,
 )
 from tflow.runtime.sim import NO_FAULTS, SimRuntime
 from tflow.testing.history import History, simulate
 from tflow.testing.sources import Announce, Item, Maker, Subject, everything, makers, numbered
-from tflow.testing.strategies import Schedule, fault_profiles, schedules
+from tflow.testing.strategies import SimSchedule, fault_profiles, schedules
 from tflow.testing.values import scramble
 
 Test = Callable[..., None]
@@ -39,7 +39,7 @@ Test = Callable[..., None]
 def conserves(subject: Subject) -> Test:
     @settings(deadline=None)
     @given(lengths=subject.lengths(), schedule=schedules())
-    def test(self: object, lengths: list[int], schedule: Schedule) -> None:
+    def test(self: object, lengths: list[int], schedule: SimSchedule) -> None:
         history = simulate(subject.finite(lengths), *schedule)
         dropped = sum(history.ledgers[-1].items.dropped.values())
         CONSERVATION.check(everything(lengths), [item[:2] for item in items_of(history)], dropped)
@@ -50,7 +50,7 @@ def conserves(subject: Subject) -> Test:
 def keeps_order(subject: Subject) -> Test:
     @settings(deadline=None)
     @given(lengths=subject.lengths(), schedule=schedules())
-    def test(self: object, lengths: list[int], schedule: Schedule) -> None:
+    def test(self: object, lengths: list[int], schedule: SimSchedule) -> None:
         ORDER.check(item[:2] for item in items_of(simulate(subject.finite(lengths), *schedule)))
 
     return test
@@ -61,7 +61,7 @@ def completes(subject: Subject) -> Test:
 
     @settings(deadline=None)
     @given(length=st.integers(0, 8), schedule=schedules())
-    def test(self: object, length: int, schedule: Schedule) -> None:
+    def test(self: object, length: int, schedule: SimSchedule) -> None:
         items = [Item(0, number) for number in range(length)]
         branches: Sequence[Iter[list[Item]]] = subject.build(numbered(0, length).map(lambda item: [item]))
         seen: list[list[Item]] = [[] for _ in branches]
@@ -87,12 +87,12 @@ def is_fair(subject: Subject) -> Test:
     return test
 
 
-def is_patient(subject: Subject) -> Test:
+def has_no_starvation(subject: Subject) -> Test:
     @settings(deadline=None)
     @given(turns=st.integers(0, 60))
     def test(self: object, turns: int) -> None:
         endless = subject.over(*(numbered(source, None) for source in range(subject.inputs)))
-        PATIENCE.check([item.source for item in endless.take(turns).run()], subject.inputs)
+        NO_STARVATION.check([item.source for item in endless.take(turns).run()], subject.inputs)
 
     return test
 
@@ -100,7 +100,7 @@ def is_patient(subject: Subject) -> Test:
 def is_lazy(subject: Subject) -> Test:
     @settings(deadline=None)
     @given(num=st.integers(1, 3), wanted=st.integers(0, 8), schedule=schedules())
-    def test(self: object, num: int, wanted: int, schedule: Schedule) -> None:
+    def test(self: object, num: int, wanted: int, schedule: SimSchedule) -> None:
         with SimRuntime(schedule.tape) as sim:
             if subject.parallel:
                 stream = subject.over(from_actors(makers(num), Maker.make)).take(wanted)
@@ -122,7 +122,7 @@ def is_lazy(subject: Subject) -> Test:
 def is_bounded(subject: Subject) -> Test:
     @settings(deadline=None)
     @given(num=st.integers(1, 3), wanted=st.integers(1, 12), schedule=schedules())
-    def test(self: object, num: int, wanted: int, schedule: Schedule) -> None:
+    def test(self: object, num: int, wanted: int, schedule: SimSchedule) -> None:
         with SimRuntime(schedule.tape) as sim:
             if subject.parallel:
                 run = subject.over(from_actors(makers(num), Maker.make)).take(wanted).run(runtime=sim)
@@ -143,7 +143,7 @@ def is_isolated(subject: Subject) -> Test:
 
     @settings(deadline=None)
     @given(lengths=subject.lengths(), turns=st.lists(st.booleans(), max_size=20), schedule=schedules())
-    def test(self: object, lengths: list[int], turns: list[bool], schedule: Schedule) -> None:
+    def test(self: object, lengths: list[int], turns: list[bool], schedule: SimSchedule) -> None:
         plan = marked = subject.finite(lengths)
         if subject.parallel:  # items of an actor go to one run each; what must not go to the other is the operator
             actors = makers(len(lengths), lengths)
@@ -176,11 +176,11 @@ def mark(item: Item) -> Item:
 
 
 def is_fresh(subject: Subject) -> Test:
-    """Also if actors die: the next life starts with the latest that was sent."""
+    """Also if actors die: the next incarnation starts with the latest that was sent."""
 
     @settings(deadline=None)
     @given(num=st.integers(1, 3), schedule=schedules(fault_profiles(DEATHS, most=2)))
-    def test(self: object, num: int, schedule: Schedule) -> None:
+    def test(self: object, num: int, schedule: SimSchedule) -> None:
         actors = makers(num)
         stream = subject.over(from_actors(actors, Maker.make)).for_each(Announce(actors)).take(20)
         handled: dict[int, list[int]] = {source: [0] * subject.in_flight for source in range(num)}
@@ -199,7 +199,7 @@ DEATHS = ("dies_before", "dies_after", "refuses")
 def survives(subject: Subject) -> Test:
     @settings(deadline=None)
     @given(lengths=subject.lengths(), schedule=schedules(fault_profiles(DEATHS, most=2)))
-    def test(self: object, lengths: list[int], schedule: Schedule) -> None:
+    def test(self: object, lengths: list[int], schedule: SimSchedule) -> None:
         """Shards that nothing happens to show all of theirs, or the run raises."""
         history = simulate(subject.finite(lengths), *schedule)
         struck = {moment.place for moment in history.trace if moment.what.startswith("dies")}
@@ -216,7 +216,7 @@ def survives(subject: Subject) -> Test:
 def balances(subject: Subject) -> Test:
     @settings(deadline=None)
     @given(lengths=subject.lengths(), schedule=schedules(fault_profiles(("dies_before", "dies_after", "raises", "slow"))))
-    def test(self: object, lengths: list[int], schedule: Schedule) -> None:
+    def test(self: object, lengths: list[int], schedule: SimSchedule) -> None:
         faults = schedule.faults if subject.parallel else NO_FAULTS
         for ledger in simulate(subject.finite(lengths), schedule.tape, faults).ledgers:
             BALANCE.check(ledger)
@@ -234,7 +234,7 @@ def items_of(history: History[Item]) -> list[Item]:
     return history.items
 
 
-def is_still(subject: Subject) -> Test:
+def has_no_effects(subject: Subject) -> Test:
     def test(self: object) -> None:
         happened: list[str] = []
         if subject.parallel:
@@ -244,7 +244,7 @@ def is_still(subject: Subject) -> Test:
         for stream in made if isinstance(made, (tuple, list)) else [made]:
             assert isinstance(stream, Described)
             str(stream)
-        STILLNESS.check(happened)
+        NO_EFFECTS.check(happened)
 
     return test
 
@@ -254,13 +254,13 @@ EVIDENCE: dict[str, Callable[[Subject], Test]] = {
     ORDER.name: keeps_order,
     COMPLETENESS.name: completes,
     FAIRNESS.name: is_fair,
-    PATIENCE.name: is_patient,
+    NO_STARVATION.name: has_no_starvation,
     LAZINESS.name: is_lazy,
     BOUNDEDNESS.name: is_bounded,
     ISOLATION.name: is_isolated,
     FRESHNESS.name: is_fresh,
     SURVIVAL.name: survives,
     BALANCE.name: balances,
-    STILLNESS.name: is_still,
+    NO_EFFECTS.name: has_no_effects,
 }
 """How the kit gathers evidence for each law that a combinator can claim."""

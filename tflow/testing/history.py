@@ -1,7 +1,7 @@
 """``simulate``: one run in the simulator, and the history of it, which oracles judge.
 
-Oracles look at what happened, not at where it ended: every item knows the actor, the life and the number that it was made with,
-so what was lost, shown twice or out of order can be told from the history alone.
+Oracles look at what happened, not at where it ended: every item knows the actor, the incarnation and the number that
+it was made with, so what was lost, duplicated or out of order can be told from the history alone.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from tflow.errors import PlanError, TflowError
 from tflow.laws import BALANCE, CONSERVATION, ORDER
 from tflow.runtime.base import log
 from tflow.runtime.ledger import Ledger
-from tflow.runtime.sim import FATES, NO_FAULTS, Faults, Moment, SimRuntime
+from tflow.runtime.sim import CALL_FAULTS, NO_FAULTS, Faults, Moment, SimRuntime
 from tflow.runtime.stats import RunStats
 from tflow.types import Provenance, Source, T
 
-HAPPENINGS = (*FATES, "refuses", "answers", "starts", "is ended", "time passes")
+EVENT_KINDS = (*CALL_FAULTS, "refuses", "answers", "starts", "is ended", "time passes")
 LATEST: list[History[object]] = []
 """The last history of the test that runs: what a failing test shows."""
 
@@ -36,7 +36,7 @@ class History(Generic[T]):
     origins: list[Provenance]
     """Where each item came from."""
     ledgers: list[Ledger]
-    """The books after each item, and at the end."""
+    """The ledger after each item, and at the end."""
     error: TflowError | None
     """What ended the run, if it did not end by itself."""
     complete: bool
@@ -80,7 +80,7 @@ class History(Generic[T]):
         return found
 
     def unbalanced(self) -> list[Ledger]:
-        """The books that do not add up."""
+        """The ledgers that do not add up."""
         return [ledger for ledger in self.ledgers if BALANCE.wrong(ledger)]
 
     def weight_lag(self, policy: str = "default") -> int:
@@ -94,12 +94,12 @@ class History(Generic[T]):
 
     def happened(self, what: str) -> int:
         """How often a fault happened: a test of faults in which none happened proves nothing."""
-        if what not in HAPPENINGS:
-            raise PlanError(f"happened: there is no {what!r}; there are {', '.join(HAPPENINGS)}.")
+        if what not in EVENT_KINDS:
+            raise PlanError(f"happened: there is no {what!r}; there are {', '.join(EVENT_KINDS)}.")
         return sum(moment.what == what for moment in self.trace)
 
     def check(self) -> None:
-        """Raise ``LawBroken`` if the run was unsound: something was lost, shown twice or out of order, or the books are wrong.
+        """Raise ``LawBroken`` if the run was unsound: items were lost, duplicated or reordered, or the ledger does not balance.
 
         For plans in which every item of an actor becomes one item shown, in order: no batches, filters, splits or shuffles.
         """
@@ -127,7 +127,7 @@ def simulate(
     check.instance("simulate", "plan", plan, Runnable, "a stream or a plan")
     check.instance("simulate", "tape", tape, Iterable, "whole numbers; faults are the next argument")
     check.instance("simulate", "faults", faults, Faults, "Faults(...)")
-    check.whole("simulate", "most", most, least=0)
+    check.integer("simulate", "most", most, least=0)
     items: list[T] = []
     origins: list[Provenance] = []
     ledgers: list[Ledger] = []

@@ -26,9 +26,9 @@ from tflow.combinators.signatures import type_arguments
 from tflow.combinators.stream import Iter
 from tflow.errors import OperatorError, PlanError
 from tflow.laws import (
-    CANDOUR,
     CHUNKING,
-    LIKENESS,
+    EQUIVALENCE,
+    ERROR_PROPAGATION,
     OPERATOR_LAWS,
     PURITY,
     RELEASE,
@@ -38,7 +38,7 @@ from tflow.laws import (
     TYPING,
     Law,
 )
-from tflow.runtime.border import across
+from tflow.runtime.border import serialised_copy
 from tflow.runtime.executor import Run
 from tflow.runtime.local import LocalRuntime
 from tflow.runtime.sim import SimRuntime
@@ -101,21 +101,21 @@ def fresh(items: list[Item]) -> list[Item]:
 def travels(op: AnyOp, actor: Make | None, items: list[Item]) -> None:
     here = results(op, actor, fresh(items))
     if isinstance(op, (LiveOp, StatefulLiveOp)):  # it stays on the driver, but a plan that travels takes it along
-        there = results(across(op), actor, fresh(items))
+        there = results(serialised_copy(op), actor, fresh(items))
     else:
         lone = cast("Op[Item, object, Any]", op)  # Any: of that actor, or of none
         with SimRuntime() as sim:
-            run = from_items(fresh(items)).call(create_actor(actor or nobody, name="actor"), lone).run(runtime=sim)
+            run = from_items(fresh(items)).call(create_actor(actor or no_actor, name="actor"), lone).run(runtime=sim)
             there = [snapshot(item) for item in run]
     TRAVEL.check(here, there)
 
 
-def nobody(shard: Shard) -> object:
+def no_actor(shard: Shard) -> object:
     """An actor for operators that need none."""
     return shard
 
 
-def leaves_its_input_alone(op: AnyOp, actor: Make | None, items: list[Item]) -> None:
+def is_pure(op: AnyOp, actor: Make | None, items: list[Item]) -> None:
     with bench(op, actor) as at_work:
         for item in items:
             before = snapshot(item)
@@ -123,7 +123,7 @@ def leaves_its_input_alone(op: AnyOp, actor: Make | None, items: list[Item]) -> 
             PURITY.check(before, snapshot(item))
 
 
-def lets_go(op: AnyOp, actor: Make | None, items: list[Item]) -> None:
+def releases_items(op: AnyOp, actor: Make | None, items: list[Item]) -> None:
     untouched = results(op, actor, fresh(items))
     with bench(op, actor) as at_work:
         scrambled = []
@@ -133,15 +133,15 @@ def lets_go(op: AnyOp, actor: Make | None, items: list[Item]) -> None:
     RELEASE.check(untouched, scrambled)
 
 
-def repeats(op: AnyOp, actor: Make | None, items: list[Item]) -> None:
+def is_repeatable(op: AnyOp, actor: Make | None, items: list[Item]) -> None:
     outcomes = []
-    for dice in (1, 2):
-        with global_dice(dice):
+    for seed in (1, 2):
+        with global_seed(seed):
             outcomes.append(results(op, actor, fresh(items)))
     REPEATABILITY.check(*outcomes)
 
 
-def resumes(op: AnyOp, actor: Make | None, items: list[Item]) -> None:
+def is_resumable(op: AnyOp, actor: Make | None, items: list[Item]) -> None:
     """Between any two items, the state is saved and given to a fresh operator."""
     if isinstance(op, LiveOp):  # a run of its own for every item: each has a fresh copy of the operator
         live = cast("Op[Item, object]", op)
@@ -175,7 +175,7 @@ def stepped(op: AnyOp, actor: Make | None, items: list[Item], *, saving: bool) -
     return found
 
 
-def does_not_mind_chunks(op: AnyOp, actor: Make | None, items: list[Item]) -> None:
+def is_independent_of_chunks(op: AnyOp, actor: Make | None, items: list[Item]) -> None:
     """The actor reads the items itself, so that several fit into one call."""
 
     def read(actor: object) -> Item:
@@ -186,7 +186,7 @@ def does_not_mind_chunks(op: AnyOp, actor: Make | None, items: list[Item]) -> No
     outcomes = []
     for per_call, in_flight in ((1, 1), (3, 1), (2, 2)):
         waiting = deque(fresh(items))
-        stream = from_actors(create_actors(actor or nobody, num=1, name="actor"), read)
+        stream = from_actors(create_actors(actor or no_actor, num=1, name="actor"), read)
         worked = stream.par_for_each(cast("Op[Item, object, Any]", op))  # Any: of that actor, or of none
         with SimRuntime() as sim:
             run = worked.gather_async(per_call=per_call, in_flight=in_flight).run(runtime=sim)
@@ -195,7 +195,7 @@ def does_not_mind_chunks(op: AnyOp, actor: Make | None, items: list[Item]) -> No
     CHUNKING.check(outcomes[0], outcomes[2])
 
 
-def keeps_its_types(op: AnyOp, actor: Make | None, items: list[Item]) -> None:
+def matches_its_types(op: AnyOp, actor: Make | None, items: list[Item]) -> None:
     declared = declared_result(op)
     with bench(op, actor) as at_work:
         for item in fresh(items):
@@ -203,7 +203,7 @@ def keeps_its_types(op: AnyOp, actor: Make | None, items: list[Item]) -> None:
             TYPING.check(declared, result, fits(result, declared))
 
 
-def lets_errors_out(op: AnyOp, actor: Make | None, items: list[Item]) -> None:
+def propagates_errors(op: AnyOp, actor: Make | None, items: list[Item]) -> None:
     poison = Poison()
     came_out = False
     with bench(op, actor) as at_work:
@@ -214,15 +214,15 @@ def lets_errors_out(op: AnyOp, actor: Make | None, items: list[Item]) -> None:
             next(at_work.run)
         except OperatorError:
             came_out = True
-        CANDOUR.check(poison.touched, came_out)
+        ERROR_PROPAGATION.check(poison.touched, came_out)
 
 
-def resembling(like: Callable[[list[Item]], list[object]]) -> Evidence:
-    def resembles(op: AnyOp, actor: Make | None, items: list[Item]) -> None:
+def equivalent_to(like: Callable[[list[Item]], list[object]]) -> Evidence:
+    def is_equivalent(op: AnyOp, actor: Make | None, items: list[Item]) -> None:
         expected = [snapshot(result) for result in like(fresh(items))]
-        LIKENESS.check(results(op, actor, fresh(items)), expected)
+        EQUIVALENCE.check(results(op, actor, fresh(items)), expected)
 
-    return resembles
+    return is_equivalent
 
 
 def declared_result(op: AnyOp) -> hints.Hint:
@@ -231,7 +231,7 @@ def declared_result(op: AnyOp) -> hints.Hint:
 
 
 @contextmanager
-def global_dice(seed: int) -> Iterator[None]:
+def global_seed(seed: int) -> Iterator[None]:
     """Set the global generators, and set them back."""
     before = random.getstate()
     random.seed(seed)
@@ -248,13 +248,13 @@ def global_dice(seed: int) -> Iterator[None]:
 
 EVIDENCE: Mapping[str, Evidence] = {
     "travel": travels,
-    "purity": leaves_its_input_alone,
-    "release": lets_go,
-    "repeatability": repeats,
-    "resumption": resumes,
-    "chunking": does_not_mind_chunks,
-    "typing": keeps_its_types,
-    "candour": lets_errors_out,
+    "purity": is_pure,
+    "release": releases_items,
+    "repeatability": is_repeatable,
+    "resumption": is_resumable,
+    "chunking": is_independent_of_chunks,
+    "typing": matches_its_types,
+    "error_propagation": propagates_errors,
 }
 
 
@@ -292,8 +292,8 @@ def check_laws(
     ...         return 2 * item
     >>> TestDouble = check_laws(Double(), items=st.integers())
     >>> [name for name in dir(TestDouble) if name.startswith("test_")]  # doctest: +NORMALIZE_WHITESPACE
-    ['test_candour', 'test_chunking', 'test_purity', 'test_release', 'test_repeatability', 'test_resumption', 'test_travel',
-     'test_typing']
+    ['test_chunking', 'test_error_propagation', 'test_purity', 'test_release', 'test_repeatability', 'test_resumption',
+     'test_travel', 'test_typing']
     >>> TestDouble().test_purity()
     """
     check.operator("check_laws", op)
@@ -303,7 +303,7 @@ def check_laws(
     laws = [law for law in OPERATOR_LAWS if applies(law, op)]
     tests = {f"test_{law.name}": _test(law, EVIDENCE[law.name], op, actor, items, max_items) for law in laws}
     if like is not None:
-        tests["test_likeness"] = _test(LIKENESS, resembling(like), op, actor, items, max_items)
+        tests["test_equivalence"] = _test(EQUIVALENCE, equivalent_to(like), op, actor, items, max_items)
     return type(f"Test{name}", (), {"__doc__": f"The laws of {name}.", **tests})
 
 

@@ -24,7 +24,7 @@ from tflow.errors import PlanError
 from tflow.pytest_plugin import ENDING
 from tflow.runtime.sim import Faults
 from tflow.testing.history import History, simulate
-from tflow.testing.strategies import Schedule, schedules
+from tflow.testing.strategies import SimSchedule, schedules
 from tflow.types import U
 
 MakePlan = Callable[[], Runnable[U]]
@@ -104,16 +104,16 @@ def explore(
     >>> explore(plan, in_order).tape
     []
     """
-    argument.whole("explore", "examples", examples, least=1)
-    argument.whole("explore", "max_size", max_size, least=0)
+    argument.integer("explore", "examples", examples, least=1)
+    argument.integer("explore", "max_size", max_size, least=0)
     argument.function("explore", plan)
     argument.function("explore", check)
-    failed: list[tuple[Schedule, History[U], Exception]] = []
+    failed: list[tuple[SimSchedule, History[U], Exception]] = []
     tried = found_after = 0
 
     @searching(examples)
     @given(schedule=schedules(faults, max_size=max_size))
-    def search(schedule: Schedule) -> None:
+    def search(schedule: SimSchedule) -> None:
         nonlocal tried, found_after
         tried += not failed
         history = simulate(plan(), *schedule, seed=seed, most=most)

@@ -12,11 +12,11 @@ from tflow.combinators.create import from_range, par_from_items, par_from_range
 from tflow.combinators.stream import Iter
 from tflow.combinators.union import Union
 from tflow.errors import PlanError
-from tflow.runtime.sim import FATES, NO_FAULTS, Faults
+from tflow.runtime.sim import CALL_FAULTS, NO_FAULTS, Faults
 from tflow.types import ActorOp, Shard
 
 
-class Schedule(NamedTuple):
+class SimSchedule(NamedTuple):
     """What decides a simulated run: ``simulate(plan, *schedule)``."""
 
     tape: list[int]
@@ -29,7 +29,7 @@ def tapes(max_size: int = 60) -> st.SearchStrategy[list[int]]:
     return st.binary(max_size=max_size).map(list)
 
 
-KINDS = (*FATES, "refuses")
+KINDS = (*CALL_FAULTS, "refuses")
 
 
 def fault_profiles(
@@ -52,9 +52,9 @@ def _profiles(draw: st.DrawFn, kinds: list[str], most: int) -> Faults:
     return Faults(**{kind: often for bit, kind in enumerate(kinds) if chosen >> bit & 1})
 
 
-def schedules(faults: st.SearchStrategy[Faults] | None = None, *, max_size: int = 60) -> st.SearchStrategy[Schedule]:
+def schedules(faults: st.SearchStrategy[Faults] | None = None, *, max_size: int = 60) -> st.SearchStrategy[SimSchedule]:
     """Tapes, with faults if a strategy for them is given."""
-    return st.builds(Schedule, tapes(max_size), st.just(NO_FAULTS) if faults is None else faults)
+    return st.builds(SimSchedule, tapes(max_size), st.just(NO_FAULTS) if faults is None else faults)
 
 
 # --------------------------------------------------------------------------- streams and plans

@@ -11,7 +11,7 @@ from typing import Any
 
 from tflow.combinators import check
 from tflow.errors import PlanError
-from tflow.laws import COMPLETENESS, FAIRNESS, FRESHNESS, PATIENCE, SURVIVAL, Law
+from tflow.laws import COMPLETENESS, FAIRNESS, FRESHNESS, NO_STARVATION, SURVIVAL, Law
 from tflow.testing.evidence import EVIDENCE
 from tflow.testing.sources import Subject
 
@@ -38,14 +38,14 @@ def check_combinator(
     >>> TestMerge = check_combinator(lambda a, b: Union(a, b), inputs=2, laws=[CONSERVATION, ORDER])
     >>> TestMerge().test_conservation()
     """
-    check.whole("check_combinator", "inputs", inputs, least=1)
+    check.integer("check_combinator", "inputs", inputs, least=1)
     if not laws:
         raise PlanError("check_combinator: say which laws the combinator obeys.")
     for law in laws:
         check.instance("check_combinator", "every law", law, Law, "a law of tflow.laws")
         if law.name not in EVIDENCE:
             raise PlanError(f"check_combinator: the law {law.name!r} is not about combinators; these are: {', '.join(EVIDENCE)}.")
-        if parallel and law in (FAIRNESS, PATIENCE, COMPLETENESS):
+        if parallel and law in (FAIRNESS, NO_STARVATION, COMPLETENESS):
             raise PlanError(f"check_combinator: the law {law.name!r} is about driver streams; leave parallel= out.")
         if not parallel and law in (FRESHNESS, SURVIVAL):
             raise PlanError(f"check_combinator: the law {law.name!r} is about actors; say parallel=True.")

@@ -24,8 +24,8 @@ class ComputeAdvantages(AddColumns[Literal["rewards", "values", "terminated"], L
     """GAE lambda. 0 is one-step TD, 1 Monte Carlo; usually 0.9 to 0.99. Larger: less bias, more variance."""
 
     def __post_init__(self) -> None:
-        check.share("ComputeAdvantages", "gamma", self.gamma)
-        check.share("ComputeAdvantages", "lam", self.lam)
+        check.fraction("ComputeAdvantages", "gamma", self.gamma)
+        check.fraction("ComputeAdvantages", "lam", self.lam)
 
     def compute(
         self, batch: Batch[Literal["rewards", "values", "terminated"]], /

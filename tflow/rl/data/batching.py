@@ -51,8 +51,8 @@ class ConcatBatches(Iter[Batch[K], Ci]):
     def __init__(self: ConcatBatches[Ki, Async], stream: Iter[Batch[Ki], Async], *, rows: int, exact: bool) -> None: ...
     def __init__(self, stream: Iter[Batch[Any], Any], *, rows: int, exact: bool = False) -> None:  # Any: typed above
         check.instance("ConcatBatches", "stream", stream, Iter, sentences.DRIVER_STREAM)
-        check.whole("ConcatBatches", "rows", rows, least=1)
-        check.yes_or_no("ConcatBatches", "exact", exact)
+        check.integer("ConcatBatches", "rows", rows, least=1)
+        check.boolean("ConcatBatches", "exact", exact)
         grouped = stream.batch(rows, weigh=rows_in, cut=cut_at if exact else None)
         super().__init__(Map(grouped.node, Batch.concat, shown_as=self.shown(rows=rows)))
 

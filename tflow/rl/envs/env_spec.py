@@ -79,7 +79,7 @@ class EnvSpec:
         check.one_of("EnvSpec", "vectorizer", self.vectorizer, get_args(Vectorizer))
         check.one_of("EnvSpec", "on_error", self.on_error, ("raise", "restart"))
         if self.max_episode_steps is not None:
-            check.whole("EnvSpec", "max_episode_steps", self.max_episode_steps, least=1)
+            check.integer("EnvSpec", "max_episode_steps", self.max_episode_steps, least=1)
         check.instance("EnvSpec", "kwargs", self.kwargs, Mapping, "a mapping of arguments")
         if not isinstance(self.env, str) and not callable(self.env):
             hint = " Pass a function that makes it: every worker needs its own." if hasattr(self.env, "step") else ""
@@ -158,7 +158,7 @@ class EnvSpec:
         from tflow.rl.envs.env import LoopEnvs
         from tflow.rl.envs.vector_env import VectorEnvs
 
-        check.whole("EnvSpec.make", "num", num, least=1)
+        check.integer("EnvSpec.make", "num", num, least=1)
         how = self._chosen()
         if how == "loop" and not self.vector_wrappers:
             return LoopEnvs(self._single, num, name=self.name, on_error=self.on_error)
@@ -182,7 +182,7 @@ class EnvSpec:
         ``env``, or something that makes one."""
         from tflow.rl.envs.multi_env import MultiEnvs
 
-        check.whole("EnvSpec.make_multi", "num", num, least=1)
+        check.integer("EnvSpec.make_multi", "num", num, least=1)
         if self.vectorizer not in ("auto", "loop") or self.vector_wrappers or self.max_episode_steps is not None:
             raise PlanError("EnvSpec: envs for several agents run in a loop, without vector_wrappers and max_episode_steps.")
         return MultiEnvs(self._multi, num, name=self.name, policy_of=policy_of, on_error=self.on_error)

@@ -52,7 +52,7 @@ class _Goals:
 
     def __init__(self, reach: float, horizon: int) -> None:
         self.reach = check.positive("Navigation", "reach", reach)
-        self.horizon = check.whole("Navigation", "horizon", horizon, least=1)
+        self.horizon = check.integer("Navigation", "horizon", horizon, least=1)
         self._brought = False
 
     def sample_task(self, rng: np.random.Generator) -> Array:
@@ -139,7 +139,7 @@ class NavigationVector(_Goals, VectorEnv[Array, Array, Array]):
         max_episode_steps: int | None = None,  # a limit from outside, as gymnasium calls it: the smaller one counts
     ) -> None:
         super().__init__(reach, horizon if max_episode_steps is None else min(horizon, max_episode_steps))
-        self.num_envs = check.whole("Navigation", "num_envs", num_envs, least=1)
+        self.num_envs = check.integer("Navigation", "num_envs", num_envs, least=1)
         self.single_observation_space, self.single_action_space = _navigation_spaces()
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
@@ -182,7 +182,7 @@ class MultiCartPole:
     render_mode: str | None = None
 
     def __init__(self, agents: int = 2) -> None:
-        check.whole("MultiCartPole", "agents", agents, least=1)
+        check.integer("MultiCartPole", "agents", agents, least=1)
         self.possible_agents = [f"agent_{number}" for number in range(agents)]
         self.agents: list[str] = []
         high = np.array([self.FARTHEST * 2, np.inf, self.STEEPEST * 2, np.inf], np.float32)

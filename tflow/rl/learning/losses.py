@@ -142,8 +142,8 @@ class A3CLoss(Loss[Rollout, Async]):
     """Options of the actor-critic."""
 
     def __post_init__(self) -> None:
-        check.share("A3CLoss", "gamma", self.gamma)
-        check.share("A3CLoss", "lam", self.lam)
+        check.fraction("A3CLoss", "gamma", self.gamma)
+        check.fraction("A3CLoss", "lam", self.lam)
 
     def policy(self) -> PolicySpec:
         return self.spec
@@ -265,8 +265,8 @@ class IMPALALoss(Loss[IMPALAReads, Async]):
     """Options of the actor-critic."""
 
     def __post_init__(self) -> None:
-        check.share("IMPALALoss", "gamma", self.gamma)
-        check.share("IMPALALoss", "lam", self.lam)
+        check.fraction("IMPALALoss", "gamma", self.gamma)
+        check.fraction("IMPALALoss", "lam", self.lam)
         for name, clip in (("clip_rho", self.clip_rho), ("clip_c", self.clip_c), ("clip_pg_rho", self.clip_pg_rho)):
             if clip != math.inf:  # which clips nothing
                 check.positive("IMPALALoss", name, clip)
@@ -308,7 +308,7 @@ class DQNLoss(Loss[Replayed, Async]):
         if self.huber is not None:
             check.positive("DQNLoss", "huber", self.huber)
         if self.target_every is not None:
-            check.whole("DQNLoss", "target_every", self.target_every, least=1)
+            check.integer("DQNLoss", "target_every", self.target_every, least=1)
 
     def policy(self) -> PolicySpec:
         return self.spec

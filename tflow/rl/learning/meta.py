@@ -63,10 +63,10 @@ class MAMLLoss(Loss[MAMLReads, Sync]):
 
     def __post_init__(self) -> None:
         check.positive("MAMLLoss", "inner_lr", self.inner_lr)
-        check.whole("MAMLLoss", "inner_steps", self.inner_steps, least=1)
+        check.integer("MAMLLoss", "inner_steps", self.inner_steps, least=1)
         check.positive("MAMLLoss", "clip", self.clip)
-        check.share("MAMLLoss", "gamma", self.gamma)
-        check.share("MAMLLoss", "lam", self.lam)
+        check.fraction("MAMLLoss", "gamma", self.gamma)
+        check.fraction("MAMLLoss", "lam", self.lam)
 
     def policy(self) -> PolicySpec:
         return self.spec

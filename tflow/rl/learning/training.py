@@ -198,9 +198,9 @@ def check_training(
 ) -> None:
     """Check the arguments that several operators have."""
     check.instance(where, "workers", workers, AnyWorkers, "what create_rollout_workers returns")
-    check.whole(where, "epochs", epochs, least=1)
+    check.integer(where, "epochs", epochs, least=1)
     if minibatch is not None:
-        check.whole(where, "minibatch", minibatch, least=1)
+        check.integer(where, "minibatch", minibatch, least=1)
     if max_grad_norm is not None:
         check.positive(where, "max_grad_norm", max_grad_norm)
 
@@ -298,8 +298,8 @@ class UpdateTargetNetwork(LiveOp[TrainStats, TrainStats, Async]):
 
     def __init__(self, workers: AnyWorkers, *, every: int = 1, tau: float = 1.0) -> None:
         check_training("UpdateTargetNetwork", workers)
-        check.whole("UpdateTargetNetwork", "every", every, least=1)
-        check.share("UpdateTargetNetwork", "tau", tau)
+        check.integer("UpdateTargetNetwork", "every", every, least=1)
+        check.fraction("UpdateTargetNetwork", "tau", tau)
         if not any(loss.has_target for loss in workers.spec.losses.values()):
             names = ", ".join(type(loss).__name__ for loss in workers.spec.losses.values())
             raise PlanError(f"UpdateTargetNetwork: {names} has no target network. Leave it out.")
@@ -328,10 +328,10 @@ class LearnOnBatch(ActorOp["Learner", Batch[Any], TrainStats]):  # Any: what the
     """Updates between the weights that come back. Larger: less traffic, staler policies."""
 
     def __post_init__(self) -> None:
-        check.whole("LearnOnBatch", "epochs", self.epochs, least=1)
-        check.whole("LearnOnBatch", "weights_every", self.weights_every, least=1)
+        check.integer("LearnOnBatch", "epochs", self.epochs, least=1)
+        check.integer("LearnOnBatch", "weights_every", self.weights_every, least=1)
         if self.minibatch is not None:
-            check.whole("LearnOnBatch", "minibatch", self.minibatch, least=1)
+            check.integer("LearnOnBatch", "minibatch", self.minibatch, least=1)
         if self.max_grad_norm is not None:
             check.positive("LearnOnBatch", "max_grad_norm", self.max_grad_norm)
 

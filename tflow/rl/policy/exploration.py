@@ -328,9 +328,9 @@ def softmax_kl(unperturbed: Array, perturbed: Array) -> float:
 
 
 def _shard(where: str, num_envs: int, index: int, count: int) -> None:
-    check.whole(where, "num_envs", num_envs, least=1)
-    check.whole(where, "shard_count", count, least=1)
-    check.whole(where, "shard_index", index, least=0, most=count - 1)
+    check.integer(where, "num_envs", num_envs, least=1)
+    check.integer(where, "shard_count", count, least=1)
+    check.integer(where, "shard_index", index, least=0, most=count - 1)
 
 
 def _probability(where: str, name: str, value: float) -> None:

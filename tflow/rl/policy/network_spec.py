@@ -78,7 +78,7 @@ class MLP:
     def __post_init__(self) -> None:
         _sizes("MLP", "hidden", self.hidden)
         check.one_of("MLP", "activation", self.activation, ACTIVATIONS)
-        check.yes_or_no("MLP", "layer_norm", self.layer_norm)
+        check.boolean("MLP", "layer_norm", self.layer_norm)
 
     def build(self, observation_space: AnySpace, /) -> Encoder:
         from tflow.rl.policy.network import MLPEncoder
@@ -96,7 +96,7 @@ class NatureCNN:
     """Size of the feature vector; usually 128 to 512. Larger: more capacity, slower."""
 
     def __post_init__(self) -> None:
-        check.whole("NatureCNN", "features", self.features, least=1)
+        check.integer("NatureCNN", "features", self.features, least=1)
 
     def build(self, observation_space: AnySpace, /) -> Encoder:
         return _convolutional(self, "NatureCNN", observation_space, ((32, 8, 4), (64, 4, 2), (64, 3, 1)), self.features)
@@ -110,7 +110,7 @@ class SmallCNN:
     """Size of the feature vector; usually 128 to 512. Larger: more capacity, slower."""
 
     def __post_init__(self) -> None:
-        check.whole("SmallCNN", "features", self.features, least=1)
+        check.integer("SmallCNN", "features", self.features, least=1)
 
     def build(self, observation_space: AnySpace, /) -> Encoder:
         return _convolutional(self, "SmallCNN", observation_space, ((16, 8, 4), (32, 4, 2)), self.features)
@@ -127,7 +127,7 @@ class ImpalaCNN:
 
     def __post_init__(self) -> None:
         _sizes("ImpalaCNN", "channels", self.channels)
-        check.whole("ImpalaCNN", "features", self.features, least=1)
+        check.integer("ImpalaCNN", "features", self.features, least=1)
 
     def build(self, observation_space: AnySpace, /) -> Encoder:
         from tflow.rl.policy.network import ImpalaEncoder
@@ -187,8 +187,8 @@ class LSTM:
     more compute."""
 
     def __post_init__(self) -> None:
-        check.whole("LSTM", "size", self.size, least=1)
-        check.whole("LSTM", "length", self.length, least=1)
+        check.integer("LSTM", "size", self.size, least=1)
+        check.integer("LSTM", "length", self.length, least=1)
 
     def build(self, observation_space: AnySpace, /) -> RecurrentEncoder:
         from tflow.rl.policy.network import RecurrentEncoder
@@ -355,4 +355,4 @@ def _sizes(where: str, name: str, sizes: object) -> None:
     if not isinstance(sizes, tuple):
         raise PlanError(f"{where}: {name} must be a tuple of whole numbers such as (64, 64), got {sizes!r}.")
     for size in sizes:
-        check.whole(where, f"each of {name}", size, least=1)
+        check.integer(where, f"each of {name}", size, least=1)

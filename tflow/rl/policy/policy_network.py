@@ -132,7 +132,7 @@ class QNet(nn.Module):
     ) -> None:
         super().__init__()
         check.one_of("QNet", "kind", kind, ("scalar", "categorical", "quantile"))
-        check.whole("QNet", "atoms", atoms, least=2 if kind == "categorical" else 1)
+        check.integer("QNet", "atoms", atoms, least=2 if kind == "categorical" else 1)
         if kind == "categorical" and not v_min < v_max:
             raise PlanError(f"QNet: v_min must be below v_max, got {v_min} and {v_max}.")
         self.kind, self.actions, self.atoms = kind, actions, 1 if kind == "scalar" else atoms

@@ -81,7 +81,7 @@ class QSpec(PolicySpec):
 
     def __post_init__(self) -> None:
         check.one_of("QSpec", "kind", self.kind, ("scalar", "categorical", "quantile"))
-        check.whole("QSpec", "atoms", self.atoms, least=2)
+        check.integer("QSpec", "atoms", self.atoms, least=2)
         if not self.v_min < self.v_max:
             raise PlanError(f"QSpec: v_min must be below v_max, got {self.v_min} and {self.v_max}.")
 

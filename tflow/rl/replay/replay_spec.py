@@ -148,22 +148,22 @@ def create_replay_actors(
     Law: describing creates nothing; two equal descriptions are two sets of actors.
     """
     where = "create_replay_actors"
-    check.whole(where, "num_actors", num_actors, least=1, most=MOST_SHARDS)
-    check.whole(where, "capacity", capacity, least=num_actors)
-    check.whole(where, "batch", batch, least=1)
+    check.integer(where, "num_actors", num_actors, least=1, most=MOST_SHARDS)
+    check.integer(where, "capacity", capacity, least=num_actors)
+    check.integer(where, "batch", batch, least=1)
     check.one_of(where, "kind", kind, ("uniform", "prioritized", "reservoir", "sequences"))
-    check.whole(where, "min_size", min_size, least=0, most=capacity)
+    check.integer(where, "min_size", min_size, least=0, most=capacity)
     if samples_per_insert is not None:
         check.positive(where, "samples_per_insert", samples_per_insert)
-    check.share(where, "alpha", alpha)
-    check.share(where, "beta", schedule_of(beta, where=f"{where}: beta").at(0))
-    check.whole(where, "n_step", n_step, least=1)
-    check.share(where, "gamma", gamma)
-    check.whole(where, "length", length, least=1)
-    check.whole(where, "burn_in", burn_in, least=0, most=length - 1 if kind == "sequences" else None)
+    check.fraction(where, "alpha", alpha)
+    check.fraction(where, "beta", schedule_of(beta, where=f"{where}: beta").at(0))
+    check.integer(where, "n_step", n_step, least=1)
+    check.fraction(where, "gamma", gamma)
+    check.integer(where, "length", length, least=1)
+    check.integer(where, "burn_in", burn_in, least=0, most=length - 1 if kind == "sequences" else None)
     per_actor = -(-capacity // num_actors)
     names = tuple(policies)
-    check.yes_or_no(where, "lockstep", lockstep)
+    check.boolean(where, "lockstep", lockstep)
     if lockstep and (not names or kind == "sequences"):
         raise PlanError(f"{where}: lockstep=True needs several policies; give policies=, and another kind than sequences.")
     spec = ReplaySpec(per_actor, batch, kind, alpha, beta, n_step, gamma, length, burn_in, names, lockstep)
@@ -265,8 +265,8 @@ class ComputePriorities(ActorOp[RolloutWorker, Rollout, Batch[Sampled | Literal[
     """
 
     def __init__(self, *, n_step: int = 1, gamma: float = 0.99) -> None:
-        check.whole("ComputePriorities", "n_step", n_step, least=1)
-        check.share("ComputePriorities", "gamma", gamma)
+        check.integer("ComputePriorities", "n_step", n_step, least=1)
+        check.fraction("ComputePriorities", "gamma", gamma)
         self.n_step = n_step
         self.gamma = gamma
 
@@ -290,7 +290,7 @@ class MixInReplay(Iter[U, Async]):
 
     def __init__(self, stream: Iter[U], *, slots: int, proportion: float, seed: int = 0) -> None:
         check.instance("MixInReplay", "stream", stream, Iter, sentences.DRIVER_STREAM)
-        check.whole("MixInReplay", "slots", slots, least=1)
+        check.integer("MixInReplay", "slots", slots, least=1)
         check.at_least_zero("MixInReplay", "proportion", proportion)
-        check.whole("MixInReplay", "seed", seed, least=0)
+        check.integer("MixInReplay", "seed", seed, least=0)
         super().__init__(nodes.MixIn(stream.node, slots, proportion, seed, shown_as=self.shape))

@@ -83,11 +83,11 @@ def create_evaluation_workers(
     """
     where = "create_evaluation_workers"
     check.instance(where, "workers", workers, AnyWorkers, "what create_rollout_workers returns")
-    check.whole(where, "episodes", episodes, least=1)
-    check.whole(where, "num_workers", num_workers, least=1, most=check.MOST_ACTORS)
+    check.integer(where, "episodes", episodes, least=1)
+    check.integer(where, "num_workers", num_workers, least=1, most=check.MAX_ACTORS)
     for name, count in (("num_envs", num_envs), ("every", every)):
         if count is not None:
-            check.whole(where, name, count, least=1)
+            check.integer(where, name, count, least=1)
     envs = min(workers.spec.num_envs, episodes) if num_envs is None else num_envs
     spec = replace(workers.spec, num_envs=envs, explore=False, episodes=episodes)
     name = f"{workers.name}.evaluation"

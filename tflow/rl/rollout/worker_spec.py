@@ -268,9 +268,9 @@ def create_rollout_workers(
     Law: describing creates nothing; two equal descriptions are two sets of workers.
     """
     where = "create_rollout_workers"
-    check.whole(where, "num_workers", num_workers, least=1, most=check.MOST_ACTORS)
-    check.whole(where, "num_envs", num_envs, least=1)
-    check.whole(where, "fragment", fragment, least=1)
+    check.integer(where, "num_workers", num_workers, least=1, most=check.MAX_ACTORS)
+    check.integer(where, "num_envs", num_envs, least=1)
+    check.integer(where, "fragment", fragment, least=1)
     if (loss is None) == (losses is None):
         raise PlanError(f"{where}: give either loss=, or losses= with one per policy.")
     if (losses is None) != (policy_of is None):
@@ -290,7 +290,7 @@ def create_rollout_workers(
                 "log-probabilities would be wrong. Leave out exploration=."
             )
     if learner_threads is not None:
-        check.whole(where, "learner_threads", learner_threads, least=1)
+        check.integer(where, "learner_threads", learner_threads, least=1)
     spec = WorkerSpec(
         EnvSpec.of(env),
         chosen,
