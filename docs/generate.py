@@ -15,7 +15,7 @@ from pathlib import Path
 import tflow
 from benchmarks import loc
 from tests.laws import test_combinators, test_gather, test_merge_and_split, test_runs, test_transforms
-from tests.laws.world import PROVEN
+from tests.laws.world import PROVEN, operators
 from tests.quality.test_flow_bugs import BUGS
 from tests.quality.test_operator_bugs import PLANTED
 from tests.types import markers
@@ -24,7 +24,7 @@ from tflow.algos import A2C, A3C, DQN, IMPALA, MAML, PPO, PPODQN, Algorithm, Ape
 from tflow.algos.fields import fields_of
 from tflow.combinators.labels import only_given
 from tflow.combinators.splits import Splits
-from tflow.laws import LAWS, OBEYED, OPERATOR_LAWS, Law
+from tflow.laws import LAWS, OPERATOR_LAWS, Law, laws_of
 from tflow.mypy_plugin.codes import TITLES
 from tflow.mypy_plugin.public import homes
 from tflow.testing.evidence import EVIDENCE
@@ -164,7 +164,7 @@ def law_pages() -> dict[str, str]:
 
 
 def law_page(law: Law[...]) -> str:
-    obeying = sorted(operator for operator, laws in OBEYED.items() if law in laws)
+    obeying = sorted(name for name, member in operators().items() if law in laws_of(member))
     subject = "every operator of its kind" if law in OPERATOR_LAWS else ", ".join(f"`{name}`" for name in obeying)
     proofs = sorted({PROVEN[operator, law.name] for operator in obeying if (operator, law.name) in PROVEN})
     check = CHECKS[KIT[law.name]].format(name=law.name, constant=law.name.upper()) if law.name in KIT else ""

@@ -45,8 +45,9 @@ class Law(Generic[P]):
 
 
 LAWS: dict[str, Law[...]] = {}
-OBEYED: dict[str, tuple[Law[...], ...]] = {}
-"""The laws of every operator, by its qualified name."""
+
+
+PROMISE = "__laws__"
 
 
 def law(name: str, says: str, why: str) -> Callable[[Callable[P, str]], Law[P]]:
@@ -64,10 +65,16 @@ def obeys(*laws: Law[...]) -> Callable[[F], F]:
     """Promise that an operator obeys these laws."""
 
     def promise(operator: F) -> F:
-        OBEYED[getattr(operator, "__qualname__", repr(operator))] = laws
+        setattr(operator, PROMISE, laws)
         return operator
 
     return promise
+
+
+def laws_of(operator: object) -> tuple[Law[...], ...]:
+    """The laws that an operator promises to obey."""
+    found: tuple[Law[...], ...] = vars(operator).get(PROMISE, ())  # its own: a class does not inherit promises
+    return found
 
 
 # --------------------------------------------------------------------------- laws of streams

@@ -3,7 +3,7 @@ and faults that hypothesis chooses."""
 
 from __future__ import annotations
 
-from tests.laws.world import PROVEN
+from tests.laws.world import PROVEN, operators
 from tflow import ActorOp, Iter, ParIter, Shard, Union, create_actor
 from tflow.actors import Actor
 from tflow.laws import (
@@ -17,10 +17,10 @@ from tflow.laws import (
     LAZINESS,
     NO_EFFECTS,
     NO_STARVATION,
-    OBEYED,
     ORDER,
     SURVIVAL,
     Law,
+    laws_of,
 )
 from tflow.testing import Item, check_combinator
 
@@ -37,10 +37,10 @@ def room(shard: Shard) -> object:
     return shard
 
 
-def proven(tests: type, *operators: str) -> type:
+def proven(tests: type, *names: str) -> type:
     """Say that these tests prove laws of these operators."""
-    for operator in operators:
-        for law in OBEYED[operator]:
+    for operator in names:
+        for law in laws_of(operators()[operator]):
             if hasattr(tests, f"test_{law.name}"):
                 PROVEN[operator, law.name] = tests.__name__
     return tests

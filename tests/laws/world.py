@@ -6,6 +6,8 @@ import logging
 import random
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
 from typing import NamedTuple, TypeVar
 
 import pytest
@@ -13,7 +15,9 @@ import ray
 from hypothesis import strategies as st
 
 from tflow import Actors, Iter, Live, LiveOp, LocalRuntime, ParIter, RayRuntime, Shard, create_actors, from_actors
-from tflow.laws import OBEYED, Law
+from tflow.combinators.splits import Splits
+from tflow.laws import Law, laws_of
+from tflow.mypy_plugin.public import homes
 from tflow.runtime import cluster
 from tflow.runtime.base import Runtime
 from tflow.runtime.sim import SimRuntime
@@ -51,12 +55,27 @@ PROVEN: dict[tuple[str, str], str] = {}
 """Which test proves which law of which operator."""
 
 
-def proves(law: Law[...], *operators: str) -> Callable[[Test], Test]:
+@cache
+def operators() -> dict[str, object]:
+    """Everything that makes or transforms a stream, by its qualified name."""
+    found: dict[str, object] = {}
+    for cls in (Iter, ParIter, Splits):
+        found |= {f"{cls.__name__}.{name}": member for name, member in vars(cls).items() if not name.startswith("_")}
+    made = {"Union", "ParUnion", "create_actors", "create_actor", "create_resident"}
+    for name, module in homes().items():
+        if module == "tflow.combinators.create" or name in made:
+            found[name] = getattr(import_module(module), name)
+    return {name: member for name, member in found.items() if callable(member)}
+
+
+def proves(law: Law[...], *proven: str) -> Callable[[Test], Test]:
     """Quote the law that a test proves, and the operators that it proves it of."""
 
     def quote(test: Test) -> Test:
-        for operator in operators:
-            assert law in OBEYED[operator], f"{operator} does not promise {law}: say so where it is defined, with @obeys"
+        for operator in proven:
+            assert law in laws_of(operators()[operator]), (
+                f"{operator} does not promise {law}: say so where it is defined, with @obeys"
+            )
             PROVEN[operator, law.name] = getattr(test, "__name__", str(test))
         marked: Test = pytest.mark.law(law)(test)
         return marked

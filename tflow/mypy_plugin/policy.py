@@ -38,28 +38,28 @@ def check(api: Checker, scopes: tree.Scopes, call: CallExpr, argument: str) -> N
     batch = shapes.as_base(found.args[0], shapes.MULTI_BATCH) if found is not None else None
     if batch is None:
         return
-    known = shapes.literals(batch.args[1]) or policies_of(given["stream"], scopes)
+    known = shapes.literals(batch.args[1]) or names_of(given["stream"], scopes)
     wanted = shapes.literals(api.lookup_type_or_none(given[argument]))
     wrong = [name for name in wanted or () if known and name not in known]
     if wrong:
         report(api, CODE, sentences.policy(wrong[0], known), given[argument], instead_of=call)
 
 
-def policies_of(expr: Expression, scopes: tree.Scopes) -> list[str]:
+def names_of(expr: Expression, scopes: tree.Scopes) -> list[str]:
     """The policies of the workers that a stream, or what it was made of, comes from; none if they cannot be known."""
     if isinstance(expr, NameExpr) and isinstance(expr.node, Var):
         branch = scopes.branch(expr.node)
         made = branch[0] if branch else scopes.definition(expr.node)
-        return policies_of(made, scopes) if made is not None else []
+        return names_of(made, scopes) if made is not None else []
     if not isinstance(expr, CallExpr):
         return []
     if isinstance(expr.callee, MemberExpr) and not expr.callee.fullname.startswith("tflow."):
-        return policies_of(expr.callee.expr, scopes)
+        return names_of(expr.callee.expr, scopes)
     by = expr.callee.fullname if isinstance(expr.callee, RefExpr) else ""
     if by in named_by():
         given = [each for each, name in zip(expr.args, expr.arg_names, strict=True) if name == named_by()[by]]
         return names_in(given[0], scopes) if given else []
-    return policies_of(expr.args[0], scopes) if by.startswith("tflow.") and expr.args else []
+    return names_of(expr.args[0], scopes) if by.startswith("tflow.") and expr.args else []
 
 
 def names_in(expr: Expression, scopes: tree.Scopes) -> list[str]:

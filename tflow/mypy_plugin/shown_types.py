@@ -134,7 +134,7 @@ def _instance(given: Instance) -> str:
     if columns is not None:
         return _batch(columns.args[0]) if columns.args else given.type.name
     if parts is not None:
-        return _multi_batch(*parts.args)
+        return _keyed(given.type.name, *parts.args)
     name = given.type.name
     if not given.args or given.type.fullname.startswith("numpy."):  # whose arguments nobody writes
         return name
@@ -166,12 +166,13 @@ def _batch(columns: Type) -> str:
     return f"Batch[{shown(columns)}]"
 
 
-def _multi_batch(columns: Type, policies: Type) -> str:
-    if isinstance(get_proper_type(policies), AnyType):
-        return "MultiBatch"
-    batch, names = _batch(columns), literals(policies)
-    who = ", ".join(names) if names is not None else shown(policies)
-    return f"MultiBatch[{who}]" if batch == "Rollout" else f"MultiBatch[{batch}: {who}]"
+def _keyed(name: str, columns: Type, parts: Type) -> str:
+    if isinstance(get_proper_type(parts), AnyType):
+        return name
+    batch, names = _batch(columns), literals(parts)
+    who = ", ".join(names) if names is not None else shown(parts)
+    usual = named_batches()[0].name  # goes without saying
+    return f"{name}[{who}]" if batch == usual else f"{name}[{batch}: {who}]"
 
 
 def _union(given: UnionType) -> str:
