@@ -134,7 +134,7 @@ TABLES: dict[str, Callable[[], str]] = {
 
 
 def page(text: str) -> str:
-    """The page with every table between its markers made anew."""
+    """The page with every table between its markers made again."""
     for name, make in TABLES.items():
         before, _, rest = text.partition(f"<!-- {name} -->\n")
         _, _, after = rest.partition("<!-- end -->")
