@@ -141,7 +141,7 @@ TABLES: dict[str, Callable[[], str]] = {
 
 
 def page(text: str) -> str:
-    """The page with every table between its markers made anew."""
+    """The page with every table between its markers made again."""
     for name, make in TABLES.items():
         before, _, rest = text.partition(f"<!-- {name} -->\n")
         _, _, after = rest.partition("<!-- end -->")
@@ -166,7 +166,7 @@ def law_pages() -> dict[str, str]:
 def law_page(law: Law[...]) -> str:
     obeying = sorted(name for name, member in operators().items() if law in laws_of(member))
     subject = "every operator of its kind" if law in OPERATOR_LAWS else ", ".join(f"`{name}`" for name in obeying)
-    proofs = sorted({PROVEN[operator, law.name] for operator in obeying if (operator, law.name) in PROVEN})
+    proofs = sorted({proof for name in obeying for proof in PROVEN.get((name, law.name), ())})
     check = CHECKS[KIT[law.name]].format(name=law.name, constant=law.name.upper()) if law.name in KIT else ""
     parts = [
         f"# {law.name.replace('_', ' ').capitalize()}\n\n{law.says}\n\n**Without it:** {law.why}\n",

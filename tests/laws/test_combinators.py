@@ -42,7 +42,7 @@ def proven(tests: type, *names: str) -> type:
     for operator in names:
         for law in laws_of(operators()[operator]):
             if hasattr(tests, f"test_{law.name}"):
-                PROVEN[operator, law.name] = tests.__name__
+                PROVEN[operator, law.name].add(tests.__name__)
     return tests
 
 

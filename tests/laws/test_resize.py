@@ -89,7 +89,7 @@ def test_a_stream_whose_shards_all_died_or_left_never_ends_quietly(tape: list[in
     raise AssertionError(f"it ended after {len(found)} items, though samplers never do")
 
 
-def test_each_policy_of_a_newcomer_is_the_newest() -> None:
+def test_each_policy_of_an_added_shard_is_the_newest() -> None:
     pool = LivePool(samplers(2), "samplers", 0)
     pool.shards = [LiveShard(pool, index, None) for index in (0, 1)]
     for shard, versions in zip(pool.shards, ({"a": 5, "b": 1}, {"a": 1, "b": 4}), strict=True):
@@ -104,7 +104,7 @@ class Stubborn(Sampler):
         raise OSError("still in use")
 
 
-def test_a_leaver_that_cannot_be_closed_takes_nothing_with_it() -> None:
+def test_a_removed_shard_that_cannot_be_closed_takes_nothing_with_it() -> None:
     actors = create_actors(Stubborn, num=3)
     session = LocalRuntime()
     with from_actors(actors, Stubborn.sample).gather_async().take(9).run(runtime=session) as run:
@@ -130,7 +130,7 @@ def test_rounds_have_as_many_items_as_there_are_actors(runtime: str) -> None:
 
 
 @over_runtimes_and_ray
-def test_newcomers_have_the_newest_weights(runtime: str) -> None:
+def test_added_shards_have_the_newest_weights(runtime: str) -> None:
     actors = samplers(1)
     with RUNTIMES[runtime]() as session, sampling(actors).gather_sync().for_each(Learn(actors)).run(runtime=session) as run:
         seen = [next(run).weights for _ in range(4)]
@@ -140,7 +140,7 @@ def test_newcomers_have_the_newest_weights(runtime: str) -> None:
     assert [(sample.shard, sample.weights) for sample in next_round] == [(0, 4), (1, 4)]
 
 
-def test_a_shard_that_comes_again_is_a_new_life() -> None:
+def test_a_shard_that_is_added_again_is_a_new_incarnation() -> None:
     actors = samplers(2)
     with LocalRuntime() as session, sampling(actors).gather_sync().run(runtime=session) as run:
         lives = []
@@ -172,7 +172,7 @@ class Closing(Sampler):
         self.closed.append(self.shard)
 
 
-def test_leavers_are_closed_once_and_all_others_with_the_session() -> None:
+def test_removed_shards_are_closed_once_and_all_others_with_the_session() -> None:
     Closing.closed.clear()
     actors = create_actors(Closing, num=3)
     with LocalRuntime() as session, from_actors(actors, Closing.sample).gather_async().take(9).run(runtime=session) as run:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -51,7 +52,7 @@ RUNTIMES: dict[str, Callable[[], Runtime]] = {
 }
 """Every law runs over all of these; a new runtime joins by a line here."""
 
-PROVEN: dict[tuple[str, str], str] = {}
+PROVEN: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
 """Which test proves which law of which operator."""
 
 
@@ -76,7 +77,7 @@ def proves(law: Law[...], *proven: str) -> Callable[[Test], Test]:
             assert law in laws_of(operators()[operator]), (
                 f"{operator} does not promise {law}: say so where it is defined, with @obeys"
             )
-            PROVEN[operator, law.name] = getattr(test, "__name__", str(test))
+            PROVEN[operator, law.name].add(getattr(test, "__name__", str(test)))
         marked: Test = pytest.mark.law(law)(test)
         return marked
 
