@@ -516,6 +516,11 @@ def test_functions_may_refer_to_other_plans_and_runs() -> None:
     assert str(plan).startswith("Iter of ?, fingerprint ")
     assert plan.fingerprint == adding(from_items([7])).fingerprint != adding(from_items([8])).fingerprint
     assert list(plan.run()) == [7, 8, 9]
+    one: list[Iter[int]] = []
+    first = from_range(1).map(lambda x: x + len(one))
+    second = from_range(2).map(lambda x: x + len(str(first)))
+    one.append(second)
+    assert first.fingerprint != second.fingerprint, "two plans that refer to each other"
     with from_items([4, 5]).run() as run:
         following = from_range(2).map(lambda x: x + next(run))
         assert following.fingerprint

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import copyreg
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import fields
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
 
@@ -28,7 +28,7 @@ def fingerprint(sink: nodes.Node) -> str:
 class _Writer:
     """Turns values into strings that do not depend on addresses, on the order of sets, or on the process."""
 
-    def __init__(self, positions: Mapping[nodes.Node, int]) -> None:
+    def __init__(self, positions: dict[nodes.Node, int]) -> None:
         self.positions = positions
         self.met: dict[int, tuple[int, object]] = {}
 
@@ -41,8 +41,9 @@ class _Writer:
     def parts(self, value: object) -> Iterator[str]:
         match value:
             case nodes.Node():
-                known = self.positions.get(value)  # another plan that a function refers to stands for itself
-                yield f"node {known}" if known is not None else f"plan {fingerprint(value)}"
+                if value not in self.positions:
+                    yield from self.other_plan(value)
+                yield f"node {self.positions[value]}"
             case None | bool() | int() | float() | complex() | str() | bytes() | range():
                 yield f"{type(value).__name__} {value!r}"
             case type():
@@ -56,6 +57,13 @@ class _Writer:
                 yield from self.parts(value.co_consts)
             case _:
                 yield from self.once(value)
+
+    def other_plan(self, sink: nodes.Node) -> Iterator[str]:
+        """A plan that a function refers to. Its nodes get places before they are written: two plans may refer to each other."""
+        new = [node for node in graph.walk(sink) if node not in self.positions]
+        self.positions.update((node, len(self.positions) + index) for index, node in enumerate(new))
+        for node in new:
+            yield from self.fields(node)
 
     def several(self, kind: str, values: Iterable[object]) -> Iterator[str]:
         items = list(values)
