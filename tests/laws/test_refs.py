@@ -312,7 +312,7 @@ class RowCounter:
         return self.seen
 
 
-@over_runtimes
+@over_runtimes_and_ray
 def test_rows_are_the_same_wherever_the_item_is(runtime: str) -> None:
     counter = create_actors(RowCounter, num=1)
     stream = from_actors(create_actors(PairMaker, num=1), PairMaker.make).gather_async().for_each(CountRows(counter))

@@ -636,9 +636,12 @@ def test_a_wrong_spec_is_refused_before_anything_is_made(make: Callable[[], obje
 @pytest.mark.parametrize(
     ("spec", "sentence"),
     [
-        (EnvSpec("cartpole-v1"), "cartpole-v1: is no env that gymnasium knows. Did you mean CartPole-v1"),
+        (EnvSpec("cartpole-v1"), "cartpole-v1: is not an env that gymnasium knows. Did you mean CartPole-v1"),
         (EnvSpec("CartPole-v9", vectorizer="loop"), "Did you mean CartPole-v1"),
-        (EnvSpec("xyzzy"), "xyzzy: is no env that gymnasium knows. Import the package that registers it, or write 'package:id'"),
+        (
+            EnvSpec("xyzzy"),
+            "xyzzy: is not an env that gymnasium knows. Import the package that registers it, or write 'package:id'",
+        ),
         (EnvSpec("no_such_package:X-v0"), "needs a module that is not there: No module named 'no_such_package'"),
         (EnvSpec("Pendulum-v1", vectorizer="native"), "has no vector env of its own. Use vectorizer='loop' or 'processes'"),
         (EnvSpec("CartPole-v1", kwargs={"speed": 3}), "CartPole-v1: make raised TypeError: .*'speed'"),
@@ -720,7 +723,7 @@ def test_envpool_gives_the_transitions_of_its_own_games() -> None:
         assert found != collected(envs, 4, actions)
         assert [row.truncated for row in found[0]] == [at % 6 == 5 for at in range(9)]
         envs.close()
-    with pytest.raises(EnvError, match=r"is no env that EnvPool knows. Did you mean .*Pong-v5.* EnvPool has its own ids"):
+    with pytest.raises(EnvError, match=r"is not an env that EnvPool knows. Did you mean .*Pong-v5.* EnvPool has its own ids"):
         EnvSpec("ALE/Pong-v5", vectorizer="envpool").make(1)
 
 

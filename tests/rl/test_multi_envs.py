@@ -340,7 +340,7 @@ def test_specs_make_envs_for_several_agents() -> None:
     with pytest.raises(EnvError, match="no_such_game: needs a module that is not there"):
         EnvSpec("no_such_game").make_multi(1)
     if hasattr(pettingzoo, "make"):
-        with pytest.raises(EnvError, match=r"is no env that PettingZoo knows. Did you mean classic/tictactoe-v3"):
+        with pytest.raises(EnvError, match=r"is not an env that PettingZoo knows. Did you mean classic/tictactoe-v3"):
             EnvSpec("classic/tictacto-v3").make_multi(1)
 
 

@@ -875,7 +875,7 @@ def test_sentences_at_plan_time(make: Callable[[], object], message: str) -> Non
 
 def test_an_env_that_does_not_exist_is_an_error_at_the_start() -> None:
     workers = create_rollout_workers(env="CartPol-v1", loss=A3CLoss())
-    with pytest.raises(Exception, match=r"CartPol-v1: is no env that gymnasium knows\. Did you mean CartPole"):
+    with pytest.raises(Exception, match=r"CartPol-v1: is not an env that gymnasium knows\. Did you mean CartPole"):
         next(ParallelRollouts(workers).gather_sync().run())
 
 

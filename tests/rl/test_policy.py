@@ -155,8 +155,8 @@ def test_a_tensor_over_a_read_only_array_shares_its_memory() -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"nonsense", "is no policy saved by tflow"),
-        (b"", "is no policy saved by tflow"),
+        (b"nonsense", "is not a policy saved by tflow"),
+        (b"", "is not a policy saved by tflow"),
         ({"other": "x"}, "it has weights, but no description of the policy"),
         ({"tflow": json.dumps({"format": 1})}, "is damaged: its description of the policy cannot be read"),
         ({"tflow": "[]"}, "is damaged: its description of the policy cannot be read"),

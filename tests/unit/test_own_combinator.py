@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.laws.world import RUNTIMES, over_runtimes
+from tests.laws.world import RUNTIMES, over_runtimes_and_ray
 from tflow import (
     Async,
     Iter,
@@ -154,7 +154,7 @@ TestPairs = check_combinator(
 )
 
 
-@over_runtimes
+@over_runtimes_and_ray
 @given(items=st.lists(st.integers(), max_size=12), shards=st.integers(1, 3))
 def test_it_runs_everywhere_as_its_namesake(runtime: str, items: list[int], shards: int) -> None:
     with RUNTIMES[runtime]() as session:

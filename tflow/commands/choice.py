@@ -70,5 +70,5 @@ def algorithm_named(name: str) -> type[Algorithm]:
         raise PlanError(f"There is no algorithm {name!r}.{did_you_mean(name, ALGORITHMS)} There are {', '.join(ALGORITHMS)}.")
     found = loading.find(name)
     if not inspect.isclass(found) or not issubclass(found, Algorithm) or inspect.isabstract(found):
-        raise PlanError(f"{name} is no algorithm: derive a dataclass from one, such as class {name.rpartition(':')[2]}(PPO).")
+        raise PlanError(f"{name} is not an algorithm: derive a dataclass from one, such as class {name.rpartition(':')[2]}(PPO).")
     return found

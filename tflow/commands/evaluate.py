@@ -55,7 +55,7 @@ def evaluate_folder(folder: Path, *, episodes: int, best: bool = False, seed: in
     if not (folder / CONFIG).is_file():
         runs = sorted(str(each.parent) for each in folder.glob(f"*/{CONFIG}"))
         hint = f" There are runs in it: {', '.join(runs[:5])}." if runs else " tflow train makes one."
-        raise PlanError(f"{str(folder)!r} is no run folder: it has no {CONFIG}.{hint}")
+        raise PlanError(f"{str(folder)!r} is not a run folder: it has no {CONFIG}.{hint}")
     spec = reporting(chosen([], file=folder / CONFIG).algorithm.plan()).workers.spec
     files = {name: folder / file_of(BEST if best else LATEST, name) for name in spec.losses}
     for file in files.values():

@@ -1,4 +1,4 @@
-"""Progress on the terminal: a live view, or lines if it is no terminal."""
+"""Progress on the terminal: a live view, or lines elsewhere."""
 
 from __future__ import annotations
 

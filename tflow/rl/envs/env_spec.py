@@ -218,7 +218,7 @@ class EnvSpec:
             raise EnvError(f"needs a module that is not there: {error}.", self.name) from error
 
     def _unknown(self, name: str, known: Iterable[str], where: str, hint: str) -> EnvError:
-        return EnvError(f"is no env that {where} knows.{sentences.did_you_mean(name, known, most=3)} {hint}", self.name)
+        return EnvError(f"is not an env that {where} knows.{sentences.did_you_mean(name, known, most=3)} {hint}", self.name)
 
     def _single(self) -> AnyEnv:
         import gymnasium
