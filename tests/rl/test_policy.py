@@ -157,7 +157,7 @@ def test_a_tensor_over_a_read_only_array_shares_its_memory() -> None:
     [
         (b"nonsense", "is not a policy saved by tflow"),
         (b"", "is not a policy saved by tflow"),
-        ({"other": "x"}, "it has weights, but no description of the policy"),
+        ({"other": "x"}, "it has weights, but no description of it"),
         ({"tflow": json.dumps({"format": 1})}, "is damaged: its description of the policy cannot be read"),
         ({"tflow": "[]"}, "is damaged: its description of the policy cannot be read"),
         ({"tflow": json.dumps({"format": 99})}, "has format 99; this version reads format 1"),

@@ -74,7 +74,7 @@ def load_policy(path: str | os.PathLike[str], *, model: ModelLike | None = None,
         with safe_open(source, framework="pt") as file:
             said = (file.metadata() or {}).get("tflow")
             if said is None:
-                raise CheckpointError(f"{source} is not a policy saved by tflow: it has weights, but no description of the policy.")
+                raise CheckpointError(f"{source} is not a policy saved by tflow: it has weights, but no description of it.")
             header = json.loads(said)
             weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # it is no dictionary
     except FileNotFoundError:
