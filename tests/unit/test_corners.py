@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import copy
 import pickle
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
 from threading import Lock
-from typing import Any, TypeGuard
+from typing import Any, TypeGuard, cast
 
+import cloudpickle
 import numpy as np
 import pytest
 from typing_extensions import TypeIs
@@ -37,6 +38,7 @@ from tflow import (
     par_from_iterables,
     par_from_range,
 )
+from tflow.combinators.nodes import Node
 from tflow.errors import OperatorError, RunClosed
 from tflow.runtime.border import is_frozen
 from tflow.types import Frozen
@@ -526,3 +528,43 @@ def test_functions_may_refer_to_other_plans_and_runs() -> None:
         assert following.fingerprint
         assert "from_range(2)" in str(following)
         assert list(following.run()) == [4, 6]
+
+
+def test_a_cut_or_a_weight_that_makes_no_sense_ends_all_the_same() -> None:
+    items = [[1, 2, 3], [4]]
+    cuts: list[Callable[[list[int], int], tuple[list[int], list[int]]]] = [
+        lambda item, at: ([], item),
+        lambda item, at: (item, item),
+    ]
+    for cut in cuts:
+        groups = list(from_items(items).batch(2, weigh=len, cut=cut).run())
+        assert len(groups) == 2
+    for weigh in (lambda item: None, lambda item: "a"):
+        with pytest.raises(OperatorError, match=r"batch\(2\) on the driver, item 0"):
+            list(from_items(items).batch(2, weigh=weigh).run())  # type: ignore[arg-type]  # wrong on purpose
+
+
+def test_long_plans_are_tapped_pickled_and_copied() -> None:
+    stream: Iter[int] = from_range(2)
+    for _ in range(1_500):
+        stream = stream.map(add_one)
+    seen: list[int] = []
+    assert list(stream.tapped("from_range", seen.append).run()) == [1500, 1501]
+    assert seen == [0, 1]
+    assert list(cast("Iter[int]", cloudpickle.loads(cloudpickle.dumps(stream))).run()) == [1500, 1501]
+
+
+class Noted(Iter[int]):
+    """A stream with attributes of its own."""
+
+    __slots__ = ("__weakref__", "note", "unset")
+    note: str
+
+    def __init__(self, node: Node, note: str) -> None:
+        object.__setattr__(self, "note", note)
+        super().__init__(node)
+
+
+def test_what_a_class_of_streams_adds_stays_with_it() -> None:
+    noted = Noted(from_range(2).node, "mine")
+    assert copy.copy(noted).note == noted.tapped("from_range", abs).note == "mine"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import ClassVar, TypeVar
@@ -19,12 +19,16 @@ from hypothesis import strategies as st
 
 from tests.laws.world import RUNTIMES, over_runtimes_and_ray
 from tflow import (
+    ActorOp,
     Async,
     Iter,
     LocalRuntime,
     ParIter,
     PlanError,
+    Shard,
     Stateless,
+    create_actors,
+    from_actors,
     from_items,
     from_range,
     par_from_items,
@@ -34,8 +38,10 @@ from tflow.combinators import hints, nodes
 from tflow.laws import BALANCE, BOUNDEDNESS, ISOLATION, NO_EFFECTS, ORDER
 from tflow.runtime.answers import SKIP, Answer, Ready
 from tflow.runtime.cell import Cell
+from tflow.runtime.joints import ZipCell
 from tflow.runtime.unary import united
 from tflow.testing import check_combinator
+from tflow.types import Signature
 
 T = TypeVar("T")
 C = TypeVar("C", bound=Async)
@@ -173,3 +179,146 @@ def test_a_node_that_nothing_runs_is_a_sentence() -> None:
     stream: Iter[int] = Iter(Idle(from_range(3).node))
     with pytest.raises(PlanError, match=r"idle\(\): nothing runs a Idle. Name its cell on the class: cell = MyCell."):
         list(stream.run(runtime=LocalRuntime()))
+
+
+# --------------------------------------------------------------------------- other kinds, and mistakes
+
+
+@dataclass(frozen=True, eq=False)
+class Together(nodes.Node):
+    """Several streams side by side, held in a list; as ``zip``."""
+
+    streams: list[nodes.Node]
+    shape: ClassVar[str] = "together({names})"
+    names: ClassVar[tuple[str, ...]] = ("a", "b")
+    one_to_one: ClassVar[bool] = False
+
+    @property
+    def inputs(self) -> tuple[nodes.Node, ...]:
+        return tuple(self.streams)
+
+    def element(self, inputs: tuple[hints.Hint, ...]) -> hints.Hint:
+        return hints.generic(tuple, *inputs)
+
+    class cell(ZipCell):  # the name that nodes have for it
+        pass
+
+
+@dataclass(frozen=True, eq=False)
+class Scaled(nodes.Unary):
+    """A per-item operator that is fused with its neighbours."""
+
+    factor: int
+    fuses_as: ClassVar[nodes.StepKind | None] = "map"
+
+    def fn(self, value: int) -> int:
+        return value * self.factor
+
+
+@dataclass(frozen=True, eq=False)
+class FirstTwo(nodes.Take):
+    """A built-in node under another name."""
+
+    shape: ClassVar[str] = "first_two()"
+
+
+def test_several_inputs_in_a_list_are_tapped_and_run_inside_actors() -> None:
+    both: Iter[tuple[int, int]] = Iter(Together([from_range(3).map(abs).node, from_range(3).node]))
+    seen: list[int] = []
+    assert list(both.tapped("map", seen.append).run()) == [(0, 0), (1, 1), (2, 2)]
+    assert seen == [0, 1, 2]
+    assert "together(a:b)" in str(both)
+    shards = par_from_range(4)
+    left, right = shards.par_map(abs), shards.par_map(str)
+    inside: ParIter[tuple[int, str]] = ParIter(Together([left.node, right.node]))
+    with pytest.raises(PlanError, match="consumed twice"):
+        inside.gather_sync().validate()
+
+
+def test_inputs_must_be_in_one_place() -> None:
+    apart: ParIter[object] = ParIter(Together([par_from_items("ab").node, par_from_range(2).node]))
+    with pytest.raises(PlanError, match=r"par_together\(a:b\): its inputs run on different actors. Gather them first."):
+        apart.gather_sync().validate()
+    mixed: Iter[object] = Iter(Together([from_range(2).node, par_from_range(2).node]))
+    with pytest.raises(PlanError, match=r"runs on the driver, but par_from_range\(...\) before it is a parallel stream."):
+        mixed.validate()
+    with pytest.raises(PlanError, match=r"Iter: par_from_range\(...\) is a parallel stream: use ParIter, or gather it first."):
+        Iter(par_from_range(2).node)
+    with pytest.raises(PlanError, match=r"ParIter: from_range\(2\) is on the driver: use Iter."):
+        ParIter(from_range(2).node)
+
+
+@pytest.mark.parametrize("fuse", [True, False])
+def test_a_node_that_fuses_and_one_that_derives_from_ours(fuse: bool) -> None:
+    stream: Iter[int] = Iter(FirstTwo(Scaled(from_range(5).map(abs).node, 3), 2))
+    assert list(stream.map(abs).run(fuse=fuse)) == [0, 3]
+    assert "Scaled()" in str(stream)
+    inside: ParIter[int] = ParIter(Scaled(par_from_range(4).node, 2))
+    assert sorted(inside.gather_sync().run(fuse=fuse)) == [0, 2, 4, 6]
+
+    @dataclass(frozen=True, eq=False)
+    class Empty(nodes.Unary):
+        fuses_as: ClassVar[nodes.StepKind | None] = "map"
+
+    idle: Iter[int] = Iter(Empty(from_range(2).node))
+    with pytest.raises(PlanError, match="a node that fuses needs a function in its field fn; Empty has None"):
+        list(idle.run())
+
+
+class Anywhere(ActorOp["Room", int, int]):
+    """Works beside actors of every class, whatever its type says; needs fresh items."""
+
+    def signature(self, usual: Signature, /) -> Signature:
+        return replace(usual, label="Wherever", actor=None)
+
+    def apply(self, actor: object, item: int, /) -> int:
+        return item
+
+
+class Room:
+    def __init__(self, shard: Shard) -> None:
+        self.made = 0
+
+    def make(self) -> int:
+        self.made += 1
+        return self.made
+
+
+class Hall(Room):
+    pass
+
+
+class Fresh(Stateless[int, int]):
+    def signature(self, usual: Signature, /) -> Signature:
+        return replace(usual, needs_sync=True)
+
+    def apply(self, item: int, /) -> int:
+        return item
+
+
+def test_what_an_operator_says_of_itself_counts_everywhere() -> None:
+    halls = from_actors(create_actors(Hall, num=1), Hall.make)
+    stream = halls.par_for_each(Anywhere()).gather_sync()
+    assert "par_for_each(Wherever)" in str(stream)
+    assert list(stream.take(2).run()) == [1, 2]
+    from_range(2).for_each(Fresh()).validate()
+    with pytest.raises(PlanError, match=r'"Fresh" needs a synchronous stream, but "gather_async\(\)" makes it asynchronous'):
+        par_from_range(2).gather_async().for_each(Fresh()).validate()
+
+
+def test_a_signature_that_is_wrong_is_a_sentence() -> None:
+    class Raises(Stateless[int, int]):
+        def signature(self, usual: Signature, /) -> Signature:
+            raise KeyError("x")
+
+        def apply(self, item: int, /) -> int:
+            return item
+
+    class Nothing(Raises):
+        def signature(self, usual: Signature, /) -> Signature:
+            return None  # type: ignore[return-value]  # wrong on purpose
+
+    with pytest.raises(PlanError, match=r"Raises.signature raised KeyError: 'x'"):
+        from_range(1).for_each(Raises()).validate()
+    with pytest.raises(PlanError, match=r"Nothing.signature must return a Signature.*got None"):
+        from_range(1).for_each(Nothing()).validate()

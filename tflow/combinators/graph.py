@@ -42,7 +42,8 @@ def rewritten(sink: nodes.Node, change: Callable[[nodes.Node], nodes.Node]) -> n
     """The same plan with every node replaced by ``change(node)``, which is given nodes with their new inputs, each once."""
     new: dict[nodes.Node, nodes.Node] = {}
     for node in walk(sink):
-        new[node] = change(node.with_inputs(new))
+        made = new[node] = change(node.with_inputs(new))
+        _ = made.parallel, made.sync, made.deterministic  # asked while those of the inputs are known
     return new[sink]
 
 

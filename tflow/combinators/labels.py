@@ -42,9 +42,9 @@ class Shown(dict[str, str]):
         self.node = node
 
     def __missing__(self, name: str) -> str:
-        value = getattr(self.node, name)
+        value = getattr(self.node, name, f"{{{name}}}")
         if isinstance(value, float):
             return f"{value:g}"
         if isinstance(value, tuple):
-            return ":".join(f"{item:g}" for item in value)
+            return ":".join(f"{item:g}" if isinstance(item, (int, float)) else str(item) for item in value)
         return label_of(value) if callable(value) else str(value)

@@ -46,8 +46,8 @@ class Node:
     """A label that replaces the usual one: of a class of streams, or of the original on a copy for an actor."""
 
     # How it is shown.
-    shape: ClassVar[str]
-    """The operator with its arguments, such as ``batch({size})``."""
+    shape: ClassVar[str] = ""
+    """The operator with its arguments, such as ``batch({size})``; empty: the name of the class."""
     limits: ClassVar[str] = ""
     """What bounds it: calls in flight, buffers, sizes."""
 
@@ -109,7 +109,7 @@ class Node:
     @property
     def what(self) -> str:
         """The operator as users wrote it, such as ``par_map(double)``."""
-        text = self.shape.format_map(Shown(self))
+        text = self.shape.format_map(Shown(self)) or f"{type(self).__name__}()"
         return f"par_{text}" if self.parallel and self.inputs and text[0].islower() else text
 
     @property
@@ -213,8 +213,12 @@ Place = tuple["ParSource", int]
 def _replaced(value: object, new: dict[Node, Node]) -> Any:  # Any: the field of a node, whatever it holds
     if isinstance(value, Node):
         return new[value]
-    if isinstance(value, tuple) and any(isinstance(item, Node) and new[item] is not item for item in value):
-        return tuple(new[item] for item in value)
+    if isinstance(value, dict):
+        moved = {key: _replaced(item, new) for key, item in value.items()}
+        return moved if any(moved[key] is not item for key, item in value.items()) else value
+    if isinstance(value, (list, tuple)):
+        items = [_replaced(item, new) for item in value]
+        return type(value)(items) if any(mine is not item for mine, item in zip(items, value, strict=True)) else value
     return value
 
 

@@ -46,6 +46,11 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G]):
 
     __slots__ = ()
 
+    def __init__(self, node: nodes.Node) -> None:
+        if not node.parallel:
+            raise PlanError(f"ParIter: {node.label} is on the driver: use Iter.")
+        super().__init__(node)
+
     if not TYPE_CHECKING:  # so that `a, b = stream` is a type error, and a sentence at run time
 
         def __iter__(self):

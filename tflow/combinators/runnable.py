@@ -32,16 +32,20 @@ class Described:
         _ = node.parallel, node.sync, node.deterministic
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _restored, (type(self), self._parts())
+        from tflow.combinators import graph
+
+        return _restored, (type(self), tuple(graph.walk(self.node)), self._parts())  # inputs first, so that nothing recurses
 
     def _parts(self) -> dict[str, object]:
-        """The node, and whatever a class adds in slots of its own."""
-        slots = [name for kind in type(self).__mro__ for name in getattr(kind, "__slots__", ())]
-        return {name: getattr(self, name) for name in slots}
+        """The node, and whatever a class adds in attributes of its own."""
+        slots = [kind.__dict__.get("__slots__", ()) for kind in type(self).__mro__]
+        names = [name for each in slots for name in ((each,) if isinstance(each, str) else each)]
+        held = {name: getattr(self, name) for name in names if not name.startswith("__") and hasattr(self, name)}
+        return {**getattr(self, "__dict__", {}), **held}
 
     def _over(self, node: nodes.Node, **changed: object) -> Self:
         """The same over another node; what a class adds stays."""
-        return cast("Self", _restored(type(self), self._parts() | changed | {"node": node}))
+        return cast("Self", _restored(type(self), (), self._parts() | changed | {"node": node}))
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"{type(self).__name__} is immutable: cannot set {name!r}.")
@@ -70,7 +74,7 @@ class Described:
         return fingerprint(self.node)
 
 
-def _restored(kind: type[Described], parts: dict[str, object]) -> Described:
+def _restored(kind: type[Described], order: tuple[nodes.Node, ...], parts: dict[str, object]) -> Described:
     made = kind.__new__(kind)
     for name, value in parts.items():
         object.__setattr__(made, name, value)

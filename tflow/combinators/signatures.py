@@ -10,6 +10,7 @@ from typing import TypeVar, get_args
 
 from tflow.combinators import hints
 from tflow.combinators.actors import Actors
+from tflow.errors import PlanError
 from tflow.types import ActorOp, AnyOp, Async, LiveOp, OnActor, Op, Signature, StatefulActorOp, StatefulLiveOp
 
 
@@ -25,7 +26,15 @@ def signature_of(op: AnyOp, given: hints.Hint = hints.UNKNOWN, host: Actors[obje
     usual = Signature(
         type(op).__name__, consumes, produces, requires, None, actor_of(op), tuple(actors_named_by(op)), given=given, host=host
     )
-    return op.signature(usual)
+    try:
+        found: object = op.signature(usual)
+    except Exception as error:
+        raise PlanError(f"{type(op).__name__}.signature raised {type(error).__name__}: {error}.") from error
+    if not isinstance(found, Signature):
+        raise PlanError(
+            f"{type(op).__name__}.signature must return a Signature, such as replace(usual, label=...); got {found!r}."
+        )
+    return found
 
 
 def type_arguments(op: AnyOp) -> tuple[hints.Hint, hints.Hint, hints.Hint]:

@@ -33,6 +33,11 @@ class Iter(Runnable[T], Splits["Iter[T, C]", "Iter[T, Async]"], Generic[T, C]):
 
     __slots__ = ()
 
+    def __init__(self, node: nodes.Node) -> None:
+        if node.parallel:
+            raise PlanError(f"Iter: {node.label} is a parallel stream: use ParIter, or gather it first.")
+        super().__init__(node)
+
     if not TYPE_CHECKING:  # so that `a, b = stream` is a type error, and a sentence at run time
 
         def __iter__(self):

@@ -23,13 +23,27 @@ def validate(sink: nodes.Node) -> None:
     _edges_are_used_once(order)
     _branches_are_used(order)
     for node in order:
+        _inputs_are_in_one_place(node)
         node.check(tuple(carried[up] for up in node.inputs), order)
         if node.gathers and node.inputs[0].parallel:
             _gates_can_count(node)
         travel.check(node)
-        if node.operator is not None:
+        if node.operator is not None and node.inputs:
             _operator_fits(node, node.operator, node.inputs[0], carried[node.inputs[0]])
     VALID.add(sink)
+
+
+def _inputs_are_in_one_place(node: nodes.Node) -> None:
+    """Only a gather brings a parallel stream to the driver, and what reads several inside actors finds all of them there."""
+    inside = [up for up in node.inputs if up.parallel]
+    if inside and not node.parallel and not node.gathers:
+        raise PlanError(
+            f"{node.label} runs on the driver, but {inside[0].label} before it is a parallel stream. Gather it first."
+        )
+    if node.parallel and not node.arranges and len(inside) > 1:
+        first, *others = [graph.shards(up) for up in inside]
+        if any(other != first for other in others):
+            raise PlanError(f"{node.label}: its inputs run on different actors. Gather them first.")
 
 
 def _gates_can_count(gather: nodes.Node) -> None:
@@ -95,6 +109,8 @@ def _capability_fits(node: nodes.Node, signature: Signature) -> None:
             raise PlanError(sentences.sync(name, graph.made_asynchronous(node).label))
         return
     if hints.accepts(required, Sync if up.sync else Async):
+        if signature.needs_sync and not up.sync:
+            raise PlanError(sentences.sync(name, graph.made_asynchronous(up).label))
         return
     method = node.what.partition("(")[0]
     if hints.accepts(required, OnActor):

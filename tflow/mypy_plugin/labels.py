@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
@@ -108,7 +109,7 @@ class Labels:
         """The arguments of a call with the names of their parameters."""
         for place, (given, name) in enumerate(zip(call.args, call.arg_names, strict=True)):
             known = name or (by_place[place] if place < len(by_place) else rest)
-            if known is not None:
+            if known is not None and not (isinstance(given, NameExpr) and given.fullname == "builtins.None"):  # not given
                 yield known, given
 
     def filled(self, text: str, given: Iterable[tuple[str, Expression]], gaps: Mapping[str, str] | None = None) -> str:
@@ -119,7 +120,7 @@ class Labels:
                 shown.setdefault(name, []).append(self.shown(expr, gaps[name] if gaps is not None else None))
         for name, parts in shown.items():
             text = text.replace(f"{{{name}}}", ", ".join(parts))
-        return text
+        return re.sub(r"\{\w+\}", "...", text)
 
     def shown(self, expr: Expression, kind: str | None) -> str:
         """An argument as a plan shows it."""

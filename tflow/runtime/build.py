@@ -61,7 +61,7 @@ def build(sink: nodes.Node, site: Site, *, fuse: bool = True, cells: Mapping[typ
 
 def maker_of(node: nodes.Node, cells: Mapping[type[nodes.Node], Maker]) -> Maker:
     """What makes the cell of a node."""
-    found: Maker | None = type(node).cell or cells.get(type(node))
+    found: Maker | None = type(node).cell or next((cells[kind] for kind in type(node).__mro__ if kind in cells), None)
     if found is None:
         raise PlanError(f"{node.label}: nothing runs a {type(node).__name__}. Name its cell on the class: cell = MyCell.")
     return found

@@ -17,7 +17,7 @@ from types import FunctionType
 from typing import NamedTuple, cast
 
 from tflow.combinators import nodes
-from tflow.combinators.signatures import actor_of, actors_named_by
+from tflow.combinators.signatures import actors_named_by, signature_of
 from tflow.errors import PlanError, TflowError
 from tflow.runtime.answers import DONE, SKIP, Answer
 from tflow.runtime.cell import Cell, Site, close_iterator
@@ -43,19 +43,20 @@ def step_of(node: nodes.Node, site: Site) -> Step:
     """The step that runs a per-item operator at ``site``."""
     if node.operator is not None:
         return _operator_step(node, node.operator, site)
-    assert isinstance(node, nodes.Applying)
-    assert node.step is not None
-    initial = partial(copy.deepcopy, node.initial) if isinstance(node, nodes.Scan) else None
-    return Step(node, node.step, node.fn, initial)
+    fn = getattr(node, "fn", None)
+    if node.step is None or not callable(fn):
+        raise PlanError(f"{node.label}: a node that fuses needs a function in its field fn; {type(node).__name__} has {fn!r}.")
+    initial = partial(copy.deepcopy, getattr(node, "initial", None)) if node.step == "scan" else None
+    return Step(node, node.step, fn, initial)
 
 
 def _operator_step(node: nodes.Node, op: AnyOp, site: Site) -> Step:
     if isinstance(op, (ActorOp, StatefulActorOp)):
-        wanted = actor_of(op)
+        signature = signature_of(op)
+        wanted = signature.actor
         if isinstance(wanted, type) and not isinstance(site.actor, wanted):
             raise PlanError(
-                f'"{type(op).__name__}" works beside a {wanted.__name__}, but shard {site.shard} is a '
-                f"{type(site.actor).__name__}."
+                f'"{signature.label}" works beside a {wanted.__name__}, but shard {site.shard} is a {type(site.actor).__name__}.'
             )
     op = own_copy(op)
     match op:

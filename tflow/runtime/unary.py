@@ -100,6 +100,8 @@ class BatchCell(Grouping):
     """Of what is held."""
     rest: Ready | None = None
     """What was cut off the last item, or that item itself before it is weighed."""
+    rest_weight: int | None = None
+    """How much of the last item is left; None before it is weighed."""
 
     def answers(self) -> Iterator[Answer]:
         held, size = self.held, self.node.size
@@ -126,7 +128,8 @@ class BatchCell(Grouping):
         (item, origin), room = self.rest, self.node.size - self.weight
         tail: Ready | None = None
         try:
-            weight = cast("int", self.node.weigh(item))
+            weight = cast("int", self.node.weigh(item)) if self.rest_weight is None else self.rest_weight
+            full = weight >= room
             if self.node.cut is not None and weight > room:
                 item, left = cast("tuple[object, object]", self.node.cut(item, room))
                 tail = left, origin
@@ -134,8 +137,9 @@ class BatchCell(Grouping):
             raise self.site.blame(self.node, self.seen - 1, error) from error
         self.held.append((item, origin))
         self.weight += weight
-        self.rest = tail
-        return self.release() if weight >= room else SKIP
+        # What is left of it is not weighed again: whatever the user's functions say, it gets lighter and comes to an end.
+        self.rest, self.rest_weight = tail, None if tail is None else weight - room
+        return self.release() if full else SKIP
 
     def release(self) -> Ready:
         self.shown += 1
