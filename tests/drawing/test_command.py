@@ -174,3 +174,14 @@ def test_drawing_loads_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_plan_that_cannot_be_run_is_drawn_and_said_to_be_wrong(tmp_path: Path) -> None:
+    (tmp_path / "twice.py").write_text(
+        "from tflow import Iter, Union, from_range\n\n\ndef twice() -> Iter[int]:\n    stream = from_range(3)\n"
+        "    return Union(stream.map(abs), stream.map(abs))\n"
+    )
+    done = CliRunner().invoke(app, [f"{tmp_path / 'twice.py'}:twice"])
+    assert done.exit_code == 0
+    assert "Union()" in done.stdout
+    assert done.stderr.startswith("This plan cannot be run: The stream from_range(3) is consumed twice")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import pytest
@@ -248,3 +249,33 @@ def test_what_cannot_be_built_is_a_sentence(found: object, sentence: str) -> Non
     with pytest.raises(PlanError) as raised:
         built(found, "it")
     assert str(raised.value) == sentence
+
+
+@dataclass(frozen=True)
+class Sizes:
+    small: int
+    large: int = 4
+
+
+class Batched:
+    def __call__(self, stream: Iter[int], size: int) -> Iter[list[int]]:
+        return stream.batch(size)
+
+
+def test_several_streams_partial_functions_instances_and_configurations_that_need_values() -> None:
+    def merged(*streams: Iter[int], sizes: Sizes) -> Iter[list[int]]:
+        return Union(*streams).batch(sizes.small + sizes.large)
+
+    assert [node.label for node in of_plan(built(merged, "merged")).nodes] == ["streams", "streams", "Union()", "batch(6)"]
+    assert built(partial(Batched().__call__, size=3), "part").node.label == "batch(3)"
+    assert built(Batched(), "instance").node.label == "batch(2)"
+
+
+def test_what_cannot_be_called_or_ends_the_program_is_a_sentence() -> None:
+    def leaves() -> Iter[int]:
+        raise SystemExit(3)
+
+    with pytest.raises(PlanError, match=r"zip does not say which arguments it takes. Name a function of yours that calls it."):
+        built(zip, "zip")
+    with pytest.raises(PlanError, match=r"leaves cannot be built: SystemExit: 3."):
+        built(leaves, "leaves")

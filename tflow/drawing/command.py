@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
+from tflow.combinators.runnable import Described, Runnable
 from tflow.drawing.built import of_plan
 from tflow.drawing.mermaid import mermaid
 from tflow.drawing.named import load
 from tflow.drawing.svg import svg
 from tflow.drawing.text import text
 from tflow.errors import PlanError
-
-if TYPE_CHECKING:
-    from tflow.combinators.runnable import Described
 
 Format = Literal["text", "mermaid", "svg"]
 Direction = Literal["right", "down"]
@@ -50,6 +48,11 @@ def graph(
     chosen = form or (SUFFIXES.get(output.suffix.lower(), "text") if output is not None else "text")
     title, plan = of_algorithm(target, context.args) if is_algorithm(target) or context.args else load(target)
     drawn = rendered(plan, title, chosen, direction).rstrip("\n")
+    if isinstance(plan, Runnable):
+        try:
+            plan.validate()
+        except PlanError as error:  # a picture helps to see why
+            typer.secho(f"This plan cannot be run: {error}", fg=typer.colors.YELLOW, err=True)
     if output is None:
         typer.echo(drawn)
         return

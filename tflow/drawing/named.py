@@ -71,7 +71,11 @@ def found_in(path: Path, module: ModuleType, name: str) -> object:
     for part in name.split("."):
         if inspect.isclass(found):
             found = stand_ins.call(found, f"{path}:{found.__name__}")
-        if not hasattr(found, part):
+        try:
+            present = hasattr(found, part)
+        except Exception as error:  # a property of the user's
+            raise PlanError(f"{path}:{name} cannot be read: {type(error).__name__}: {error}.") from error
+        if not present:
             own = offered(module)
             close = difflib.get_close_matches(name, own, n=1)
             hint = f"Did you mean {close[0]!r}? " if close else ""

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import enum
 import inspect
+import sys
 import typing
 from collections import abc
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass, is_dataclass, replace
+from functools import cached_property, partial
 from types import NoneType
 
 from tflow.combinators import hints, nodes
 from tflow.combinators.actors import Actor, Actors, Resident
 from tflow.combinators.par import ParIter
+from tflow.combinators.runnable import Described
 from tflow.combinators.stream import Iter
 from tflow.errors import PlanError
 from tflow.types import Op, Signature, Sync
@@ -57,14 +59,23 @@ class NoStandIn(Exception):
 
 def call(function: Callable[..., object], shown: str) -> object:
     """What a function returns, given stand-ins for the parameters that have no default."""
-    needed = [each for each in inspect.signature(function).parameters.values() if each.default is each.empty]
-    needed = [each for each in needed if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)]
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # some builtins have none
+        raise PlanError(f"{shown} does not say which arguments it takes. Name a function of yours that calls it.") from None
+    needed = [each for each in parameters if each.default is each.empty and each.kind is not each.VAR_KEYWORD]
+    needed = [each for each in needed if each.kind is not each.VAR_POSITIONAL or each.annotation is not each.empty]
     made = {each.name: argument(function, each, shown) for each in needed}
-    given = [made[each.name] for each in needed if each.kind is not each.KEYWORD_ONLY]
+    given: list[object] = []
+    for each in needed:
+        if each.kind is each.VAR_POSITIONAL:  # of streams two, so that several can be seen to be several
+            given += [made[each.name], argument(function, each, shown)] if isinstance(made[each.name], Described) else []
+        elif each.kind is not each.KEYWORD_ONLY:
+            given.append(made[each.name])
     try:
         return function(*given, **{each.name: made[each.name] for each in needed if each.kind is each.KEYWORD_ONLY})
-    except Exception as error:  # whatever a function of the user's raises
-        said = str(error) if isinstance(error, PlanError) else f"{type(error).__name__}: {error}".rstrip(".") + "."
+    except (Exception, SystemExit) as error:  # whatever a function of the user's raises
+        said = str(error) if isinstance(error, PlanError) else f"{type(error).__name__}: {error}".rstrip(".: ") + "."
         if not made:
             raise PlanError(f"{shown} cannot be built: {said}") from error
         raise PlanError(
@@ -77,8 +88,7 @@ def argument(function: Callable[..., object], parameter: inspect.Parameter, show
     name, annotation = parameter.name, parameter.annotation
     if annotation is parameter.empty:
         raise PlanError(f"{shown} needs {name!r}, which has no annotation. Annotate it, or {ADVICE}.")
-    written = function.__init__ if inspect.isclass(function) else function
-    known = getattr(inspect.unwrap(written), "__globals__", {})
+    known = namespace_of(function, name)
     try:
         hint = typing.get_type_hints(type("Holder", (), {"__annotations__": {name: annotation}}), known)[name]
     except Exception as error:  # an annotation can be any expression, and is evaluated here
@@ -93,6 +103,18 @@ def argument(function: Callable[..., object], parameter: inspect.Parameter, show
             f"{shown} needs {name!r}, and nothing can stand in for {hints.show(hint)}: only streams, workers, actors, "
             f"configurations, functions, operators and plain values can be made up. Give it a default, or {ADVICE}."
         ) from None
+
+
+def namespace_of(function: Callable[..., object], name: str) -> dict[str, object]:
+    """The names that the annotation of a parameter may use: those of the module where it was written."""
+    if isinstance(function, partial):
+        return namespace_of(function.func, name)
+    if inspect.isclass(function):  # a field may be inherited from a dataclass of another module
+        owner = next((kind for kind in function.__mro__ if name in inspect.get_annotations(kind)), None)
+        return vars(sys.modules[owner.__module__]) if owner is not None else namespace_of(function.__init__, name)
+    written = function if inspect.isroutine(function) else type(function).__call__
+    found: dict[str, object] = getattr(inspect.unwrap(written), "__globals__", {})
+    return found
 
 
 def stand_in(hint: Hint, name: str) -> object:
@@ -159,7 +181,7 @@ def instance(cls: type, hint: Hint, args: tuple[Hint, ...], name: str) -> object
     if issubclass(cls, enum.Enum):
         return next(iter(cls))
     try:
-        return cls()
+        return call(cls, name) if is_dataclass(cls) else cls()
     except Exception:  # it needs arguments, or is abstract, or does not like to be made
         raise NoStandIn from None
 
