@@ -103,6 +103,8 @@ class Labels:
             found = templates.template(kind, name, tuple(dict.fromkeys(each for each, _ in given)))
             if found is not None:
                 return self.filled(found.text, given, found.gaps)
+        if isinstance(callee, MemberExpr) and stream is not None and name == "named" and call.args:
+            return f"{self.of(callee.expr)} '{self.shown(call.args[0], None)}'"
         return name
 
     def arguments(self, call: CallExpr, by_place: Sequence[str], rest: str | None) -> Iterator[tuple[str, Expression]]:
