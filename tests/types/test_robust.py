@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -163,3 +164,17 @@ def test_the_digest_is_over_all_that_decides_what_is_found() -> None:
     for folder in ("mypy_plugin", "combinators", "rl"):
         assert parts >= {path.relative_to(PACKAGE).as_posix() for path in (PACKAGE / folder).rglob("*.py")}
     assert {"sentences.py", "types.py", "domain.py"} <= parts
+
+
+def test_looking_names_up_imports_nothing_heavy() -> None:
+    """It happens inside the user's mypy."""
+    code = (
+        "import sys\n"
+        "from tflow.mypy_plugin.labels import public\n"
+        "from tflow.mypy_plugin.public import homes\n"
+        "found = [public(f'{module}.{name}') for name, module in homes().items()]\n"
+        "assert sum(each is not None for each in found) > 60\n"
+        "assert not {'torch', 'ray', 'gymnasium', 'hypothesis'} & set(sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr

@@ -55,10 +55,17 @@ def source(expr: Expression) -> str:
 
 
 @cache
+def described() -> tuple[str, ...]:
+    """Where descriptions are made. What is elsewhere (runtimes, algorithms, tests) may start something, or import much."""
+    return ("tflow.combinators.", *(f"{each.package}." for each in domain.domains()))
+
+
+@cache
 def public(fullname: str) -> object:
     """What a public name of tflow stands for; None if it has none, or if it is not a description."""
     module, _, name = fullname.rpartition(".")
-    if homes().get(name) != module or any(name in each.heavy for each in domain.domains()):
+    known = homes().get(name) == module and fullname.startswith(described())
+    if not known or any(name in each.heavy for each in domain.domains()):
         return None
     return getattr(import_module(module), name, None)
 

@@ -30,15 +30,14 @@ from mypy.nodes import (
 )
 from mypy.types import CallableType, Instance, LiteralType, Overloaded, Type, get_proper_type
 
-from tflow import domain, sentences
+from tflow import sentences
 from tflow.mypy_plugin import policy, shapes, tree
-from tflow.mypy_plugin.labels import TypeOf, public
+from tflow.mypy_plugin.labels import TypeOf, described, public
 from tflow.mypy_plugin.report import Checker, report
 from tflow.mypy_plugin.templates import actor_called, function_called, operator_called, stand_in_stream
 
 CODE = "tflow-literal"
-TRIED = ("tflow.combinators.", *(f"{each.package}." for each in domain.domains()))
-"""Where descriptions are made. What is elsewhere (runtimes, tests) may start something."""
+TRIED = described()
 MOST_SHARDS = 1_000
 ABOUT_FUNCTIONS = ("for_each", "map", "filter", "tap", "flat_map", "scan", "with_columns", "zip")
 NOT_TRIED = {"run", "validate", *ABOUT_FUNCTIONS, *(f"par_{name}" for name in ABOUT_FUNCTIONS)}
