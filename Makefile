@@ -46,11 +46,11 @@ tests: setup
 	$(BIN)/pytest -q -n 2 -m 'not ray and not full'
 	HYPOTHESIS_PROFILE=ray $(BIN)/pytest -q -n 2 --dist loadfile -m 'ray and not full'
 
-test-full: lint types  ## Everything: as test, and all laws on Ray, more examples, slow runs (before a release; 25 minutes)
+test-full: lint types  ## Everything: as test, and all laws on Ray, more examples, slow runs (before a release; 15 minutes)
 	@echo 'On top of make test: five times as many examples per property, and these tests:'
 	@$(BIN)/pytest --collect-only -qq -m full
 	HYPOTHESIS_PROFILE=full $(BIN)/pytest -q -n 2 -m 'not ray'
-	HYPOTHESIS_PROFILE=ray $(BIN)/pytest -q -m ray
+	HYPOTHESIS_PROFILE=ray $(BIN)/pytest -q -n 2 --dist loadfile -m ray
 
 search: setup  ## A longer random search for counterexamples (not in CI; EXAMPLES=5000 per law takes 20 minutes)
 	HYPOTHESIS_PROFILE=search $(BIN)/pytest -q -n 2 -m 'not ray' tests/laws
