@@ -54,8 +54,8 @@ from tflow.data import Episodes
 from tflow.exploration import EpsilonGreedy
 from tflow.models import LSTM, MLP
 from tflow.rl.envs.samples import MultiCartPole
-from tflow.rl.learning.learner import Learner
 from tflow.rl.policy.policy import QPolicy
+from tflow.rl.rollout.worker_spec import CurrentPolicy
 from tflow.runtime.refs import carriers
 from tflow.runtime.sim import SimRuntime
 
@@ -166,7 +166,7 @@ def unevaluated() -> Plan[Metrics]:
 @product(SMALL, on_ray=("PPO",))
 def test_they_run_and_learn_something_on_every_runtime(name: str, runtime: str) -> None:
     with RUNTIMES[runtime]() as session, SMALL[name].run(runtime=session) as run:
-        before = {policy: run.run.ask(learner, Learner.get_weights)[0] for policy, learner in run.workers.learners.items()}
+        before = {policy: run.run.ask(learner, CurrentPolicy.get_weights)[0] for policy, learner in run.workers.learners.items()}
         next(run)
         found = [next(run) for _ in range(60 if name in ("DQN", "ApeX", "PPODQN") else 4)]
         after = {policy: run.policy(policy).flat.get() for policy in before}

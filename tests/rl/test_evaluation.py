@@ -39,10 +39,10 @@ from tflow.losses import PPOLoss
 from tflow.models import MLP
 from tflow.optimizers import SGD
 from tflow.rl.data.arrays import Array
-from tflow.rl.learning.learner import Learner
 from tflow.rl.policy.policy import Policy
 from tflow.rl.policy.weights import seed_for
 from tflow.rl.rollout.worker import RolloutWorker, SingleWorker
+from tflow.rl.rollout.worker_spec import CurrentPolicy
 from tflow.types import Sync
 
 loose: Any = tflow  # Any: what checkers would reject, said at run time
@@ -210,12 +210,12 @@ def test_evaluators_have_the_weights_of_the_latest_update_that_they_were_told_of
 
     monkeypatch.setattr(SingleWorker, "evaluate", noted)
     with RUNTIMES[runtime]() as session, both(workers, evaluators, way).run(runtime=session) as run:
-        versions = [run.ask(workers.learner, Learner.get_weights)[0]]
+        versions = [run.ask(workers.learner, CurrentPolicy.get_weights)[0]]
         shown = 0
         for _ in range(24):
             item = next(run)
             if isinstance(item, TrainStats):
-                versions.append(run.ask(workers.learner, Learner.get_weights)[0])
+                versions.append(run.ask(workers.learner, CurrentPolicy.get_weights)[0])
             else:
                 shown += 1
     found = [next(nth for nth, weights in enumerate(versions) if np.array_equal(weights, each)) for each in used[:shown]]
@@ -237,7 +237,7 @@ def test_training_is_the_same_with_and_without_evaluation() -> None:
                 item = next(run)
                 if isinstance(item, TrainStats):
                     losses.append(item.stats["loss"])
-            return losses, run.ask(workers.learner, Learner.get_weights)[0].tolist()
+            return losses, run.ask(workers.learner, CurrentPolicy.get_weights)[0].tolist()
 
     assert learned(True) == learned(False)
 

@@ -60,7 +60,7 @@ from tflow.rl.policy.threads import one_thread
 from tflow.rl.policy.weights import Weights
 from tflow.rl.replay.replay import ReplayActor
 from tflow.rl.rollout.worker import RolloutWorker, SingleWorker
-from tflow.rl.rollout.worker_spec import WorkerSpec
+from tflow.rl.rollout.worker_spec import CurrentPolicy, WorkerSpec
 from tflow.rl.schedules import schedule_of
 from tflow.schedules import Linear
 from tflow.testing.batches import rollouts
@@ -694,7 +694,7 @@ def test_a_learner_elsewhere_sends_weights_once_per_so_many_updates(runtime: str
     stats = ParallelRollouts(workers).gather_sync().call(learner, LearnOnBatch(weights_every=every))
     stream = stats.map(noted).for_each(SendWeights(workers))
     with RUNTIMES[runtime]() as session, stream.run(runtime=session) as run:
-        (before,) = run.ask(learner, Learner.get_weights)
+        (before,) = run.ask(learner, CurrentPolicy.get_weights)
         newest = before
         for count in range(1, 8):
             item = next(run)
@@ -702,9 +702,9 @@ def test_a_learner_elsewhere_sends_weights_once_per_so_many_updates(runtime: str
             assert item.stats["sent"] == (count % every == 0)
             assert item.weights is None, "they went to the workers"
             assert item.version == count // every
-            (now,) = run.ask(learner, Learner.get_weights)
+            (now,) = run.ask(learner, CurrentPolicy.get_weights)
             newest = now if count % every == 0 else newest
-            (here,) = run.ask(workers.learner, Learner.get_weights)
+            (here,) = run.ask(workers.learner, CurrentPolicy.get_weights)
             np.testing.assert_array_equal(here, newest)
             for weights in run.ask(workers, weights_of):
                 np.testing.assert_array_equal(weights, newest)

@@ -65,6 +65,7 @@ from tflow.rl.learning.learner import Learner
 from tflow.rl.learning.losses import LossValue
 from tflow.rl.policy.network_spec import LSTM, MLP
 from tflow.rl.replay.replay import MultiReplayActor, ReplayActor, ReplaySpec
+from tflow.rl.rollout.worker_spec import CurrentPolicy
 from tflow.runtime.sim import Faults, SimRuntime
 from tflow.testing.batches import rollouts
 
@@ -150,7 +151,7 @@ def test_plans_run_and_learn_something_on_every_runtime(name: str, runtime: str)
     plan, workers = ALL[name]()
     with RUNTIMES[runtime]() as session, plan.run(runtime=session) as run:
         found = [next(run) for _ in range(40 if name in ("apex", "several") else 8)]
-        trained = {policy: run.ask(learner, Learner.get_weights)[0] for policy, learner in workers.learners.items()}
+        trained = {policy: run.ask(learner, CurrentPolicy.get_weights)[0] for policy, learner in workers.learners.items()}
     last = found[-1]
     assert last.env_steps > 0
     assert last.episodes.count > 0
@@ -177,7 +178,7 @@ def test_the_same_seed_gives_the_same_weights_bit_for_bit(name: str) -> None:
         with plan.run(seed=seed) as run:
             for _ in range(25):
                 next(run)
-            return [run.ask(learner, Learner.get_weights)[0] for learner in workers.learners.values()]
+            return [run.ask(learner, CurrentPolicy.get_weights)[0] for learner in workers.learners.values()]
 
     for one, again, other in zip(weights(1), weights(1), weights(2), strict=True):
         np.testing.assert_array_equal(one, again)
@@ -208,7 +209,7 @@ def test_a_deterministic_plan_gives_one_sequence_on_every_runtime(runtime: str) 
 def test_workers_and_learner_begin_with_the_same_weights(runtime: str) -> None:
     plan, workers = a3c()
     with RUNTIMES[runtime]() as session, plan.run(runtime=session, seed=6) as run:
-        learner = run.ask(workers.learner, Learner.get_weights)[0]
+        learner = run.ask(workers.learner, CurrentPolicy.get_weights)[0]
         np.testing.assert_array_equal(learner, session_weights(workers, "default", seed=6))
         for weights in run.ask(workers, weights_of):
             np.testing.assert_array_equal(weights, learner)
@@ -224,7 +225,7 @@ def test_every_round_is_sampled_with_the_newest_weights(runtime: str) -> None:
             item = next(run)
             assert (item.version, item.lag) == (count, 0)
         held = run.ask(workers, weights_of)
-        newest = run.ask(workers.learner, Learner.get_weights)[0]
+        newest = run.ask(workers.learner, CurrentPolicy.get_weights)[0]
     for weights in held:
         np.testing.assert_array_equal(weights, newest)
 
@@ -298,7 +299,7 @@ def test_update_weights_sends_what_is_new_and_only_that() -> None:
     with Union(refreshed, train).run() as run:
         for _ in range(30):
             next(run)
-        newest = run.ask(workers.learner, Learner.get_weights)[0]
+        newest = run.ask(workers.learner, CurrentPolicy.get_weights)[0]
         updates = run.ask(workers.learner, updates_of)[0]
         here = run.ask(evaluators, weights_of)[0]
         held = run.ask(workers, weights_of)
@@ -578,7 +579,7 @@ def test_workers_that_die_are_replaced_with_the_newest_weights() -> None:
     plan, workers = ppo()
     with SimRuntime(dice(3), faults=Faults(dies_before=3, dies_after=3)) as session, plan.run(runtime=session) as run:
         found = [next(run) for _ in range(20)]
-        newest = run.ask(workers.learner, Learner.get_weights)[0]
+        newest = run.ask(workers.learner, CurrentPolicy.get_weights)[0]
         for weights in run.ask(workers, weights_of):
             np.testing.assert_array_equal(weights, newest)
         lives = run.ask(workers, incarnation_of)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tflow.algos.algorithm import SinglePolicy
+from tflow.algos.algorithm import SinglePolicy, agreed
 from tflow.combinators.runnable import Plan
 from tflow.combinators.stream import Iter
 from tflow.rl.data.batch import Rollout
@@ -63,6 +63,6 @@ class A2C(SinglePolicy):
         return ReportMetrics(a2c_plan(rollouts, workers, self), workers)
 
 
-def a2c_plan(stream: Iter[Rollout, Sync], workers: AnyWorkers, config: A2C = A2C()) -> Iter[TrainStats]:
+def a2c_plan(stream: Iter[Rollout, Sync], workers: AnyWorkers, config: A2C | None = None) -> Iter[TrainStats]:
     """One update per batch."""
-    return stream.for_each(TrainOneStep(workers, loss=config.loss(), max_grad_norm=config.max_grad_norm))
+    return stream.for_each(TrainOneStep(workers, loss=agreed("a2c_plan", workers, config, A2C())))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tflow.algos.algorithm import SinglePolicy
+from tflow.algos.algorithm import SinglePolicy, agreed
 from tflow.combinators.par import ParIter
 from tflow.combinators.runnable import Plan
 from tflow.combinators.stream import Iter
@@ -64,7 +64,7 @@ class A3C(SinglePolicy):
         return ReportMetrics(a3c_plan(ParallelRollouts(workers), workers, self), workers)
 
 
-def a3c_plan(stream: ParIter[Rollout], workers: AnyWorkers, config: A3C = A3C()) -> Iter[TrainStats]:
+def a3c_plan(stream: ParIter[Rollout], workers: AnyWorkers, config: A3C | None = None) -> Iter[TrainStats]:
     """Gradients computed in the workers, applied as they arrive."""
-    grads = stream.par_for_each(ComputeGradients(loss=config.loss())).gather_async()
-    return grads.for_each(ApplyGradients(workers, max_grad_norm=config.max_grad_norm))
+    grads = stream.par_for_each(ComputeGradients(loss=agreed("a3c_plan", workers, config, A3C()))).gather_async()
+    return grads.for_each(ApplyGradients(workers))

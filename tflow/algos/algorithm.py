@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Protocol, cast
 
 from typing_extensions import TypeVar
 
@@ -14,12 +14,21 @@ from tflow.algos.training_run import Callback, Stop, TrainingRun, train
 from tflow.combinators import check
 from tflow.combinators.runnable import Plan
 from tflow.errors import EnvError, MissingExtra, PlanError, TflowError
+from tflow.rl.learning.agent import Agent, AnyAgent, AnyLoss, differences
 from tflow.rl.learning.losses import Loss
 from tflow.rl.learning.optimizers import Adam, Optimizer
 from tflow.rl.metrics import Metrics
 from tflow.rl.policy.exploration import Exploration
 from tflow.rl.policy.network_spec import LSTM, ModelLike
-from tflow.rl.rollout.worker_spec import AnyLoss, EnvLike, MultiWorkers, Workers, check_device, create_rollout_workers
+from tflow.rl.rollout.worker_spec import (
+    AnyWorkers,
+    EnvLike,
+    LearnerSpec,
+    MultiWorkers,
+    Workers,
+    check_device,
+    create_rollout_workers,
+)
 from tflow.rl.schedules import Schedule
 from tflow.types import Async, Shard
 
@@ -29,6 +38,8 @@ if TYPE_CHECKING:
 Reads = TypeVar("Reads")
 Requires = TypeVar("Requires", bound=Async)
 P = TypeVar("P", bound=str)
+L = TypeVar("L")
+L_co = TypeVar("L_co", covariant=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +74,8 @@ class Algorithm(ABC):
             worker = replace(spec, num_envs=1, fragment=1)(Shard("check", 0, 1, 0, 0))
             worker.sample()
             worker.close()
-            _ = [spec.network_of(policy) for policy in spec.losses]
+            for policy in spec.agents:
+                LearnerSpec(spec, policy)(Shard("check", 0, 1, 0, 0))
         except (EnvError, MissingExtra):
             raise
         except Exception as error:
@@ -133,27 +145,81 @@ class SinglePolicy(Algorithm):
     def loss(self) -> AnyLoss:
         """The loss to minimise."""
 
-    def optimizer(self) -> Optimizer:
-        """The optimiser."""
+    def optimizer(self) -> Optimizer | Mapping[str, Optimizer]:
+        """The optimiser, of all parts of the weights or by part."""
         return Adam(lr=self.lr)
 
     def exploration(self) -> Exploration | None:
         """The exploration strategy; None samples from the policy alone."""
         return None
 
+    def agent(self) -> AnyAgent:
+        """The agent that it trains."""
+        return self.agent_with(self.loss())
+
+    def agent_with(self, loss: Loss[Reads, Requires]) -> Agent[Reads, Requires]:
+        """The agent with a loss, which is part of its type."""
+        return Agent(
+            loss,
+            model=self.model,
+            optimizer=self.optimizer(),
+            max_grad_norm=self.max_grad_norm,
+            exploration=self.exploration(),
+        )
+
     def workers(self, loss: Loss[Reads, Requires]) -> Workers[Reads, Requires]:
         """The rollout workers of this configuration. The loss is part of their type."""
         return create_rollout_workers(
             env=self.env,
-            loss=loss,
+            agent=self.agent_with(loss),
             num_workers=self.num_workers,
             num_envs=self.num_envs,
             fragment=self.fragment,
-            model=self.model,
-            exploration=self.exploration(),
-            optimizer=self.optimizer(),
             device=self.device,
         )
+
+
+class Trains(Protocol[L_co]):
+    """A configuration with a loss of this type."""
+
+    def loss(self) -> L_co:
+        """The loss to minimise."""
+        ...
+
+    def agent(self) -> AnyAgent:
+        """The agent that it trains."""
+        ...
+
+
+def agreed(where: str, workers: AnyWorkers, config: Trains[L] | None, usual: Trains[L]) -> L:
+    """The loss of the agent that a sub-flow and its workers agree on.
+
+    Args:
+        where: The name of the sub-flow, for errors.
+        workers: The workers, which carry the agents.
+        config: The configuration that the sub-flow was given: the workers must have its agent. None takes the agent that they
+            have, if its loss is of the usual kind.
+        usual: A configuration with the usual kind of loss.
+    """
+    check.instance(where, "workers", workers, AnyWorkers, "what create_rollout_workers returns")
+    agents = workers.spec.agents
+    if config is None:
+        kind = type(usual.loss())
+        found = [agent.loss for agent in agents.values() if isinstance(agent.loss, kind)]
+        if not found:
+            have = " and ".join(type(agent.loss).__name__ for agent in agents.values())
+            raise PlanError(f"{where}: {workers.name} train {have}, but it needs {kind.__name__}. Make them with that loss.")
+        return cast("L", found[0])
+    wanted = config.agent()
+    if wanted not in agents.values():
+        apart = [(name, differences(wanted, agent)) for name, agent in agents.items()]
+        name, said = min(apart, key=lambda each: len(each[1]))
+        of = "" if name == "default" else f" of {name!r}"
+        raise PlanError(
+            f"{where}: the configuration and the agent{of} of {workers.name} contradict each other: {'; '.join(said)}. Make the "
+            "workers from the configuration, such as config.workers(config.loss()), or leave it out."
+        )
+    return cast("L", wanted.loss)
 
 
 def create_multi_workers(
@@ -169,7 +235,7 @@ def create_multi_workers(
     """Describe rollout workers for a multi-agent env.
 
     Args:
-        algorithms: The loss, model, optimiser and exploration of each policy are those of its algorithm.
+        algorithms: The agent of each policy is that of its algorithm.
         env: The environment: a PettingZoo id, a function that makes an env, or an ``EnvSpec``.
         policy_of: Maps the name of an agent to its policy.
         num_workers: Rollout workers, each a process of its own on Ray.
@@ -182,20 +248,13 @@ def create_multi_workers(
     check.instance("create_multi_workers", "algorithms", algorithms, Mapping, "one configuration such as PPO() per policy")
     for each in algorithms.values():
         check.instance("create_multi_workers", "each algorithm", each, SinglePolicy, "a configuration such as PPO()")
-    losses: dict[P, AnyLoss] = {name: each.loss() for name, each in algorithms.items()}
-    models: dict[P, ModelLike] = {name: each.model for name, each in algorithms.items()}
-    optimizers: dict[P, Optimizer] = {name: each.optimizer() for name, each in algorithms.items()}
-    given = {name: each.exploration() for name, each in algorithms.items()}
-    exploration: dict[P, Exploration] = {name: each for name, each in given.items() if each is not None}
+    agents: dict[P, AnyAgent] = {name: each.agent() for name, each in algorithms.items()}
     return create_rollout_workers(
         env=env,
-        losses=losses,
+        agents=agents,
         policy_of=policy_of,
         num_workers=num_workers,
         num_envs=num_envs,
         fragment=fragment,
-        model=models,
-        exploration=exploration,
-        optimizer=optimizers,
         device=device,
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tflow.algos.algorithm import agreed
 from tflow.algos.dqn import DQN
 from tflow.combinators.par import ParIter
 from tflow.combinators.runnable import Plan
@@ -105,13 +106,14 @@ class ApeX(DQN):
 
 
 def apex_plan(
-    stream: ParIter[Rollout], workers: AnyWorkers, config: ApeX = ApeX(), *, policy: str = "default"
+    stream: ParIter[Rollout], workers: AnyWorkers, config: ApeX | None = None, *, policy: str = "default"
 ) -> Iter[TrainStats]:
     """Workers compute initial priorities, replay actors store rollouts, a learner trains on replayed batches meanwhile."""
+    _, config = agreed("apex_plan", workers, config, ApeX()), config or ApeX()
     buffer = config.replay()
     prioritized = stream.par_for_each(ComputePriorities(n_step=config.n_step, gamma=config.gamma))
     store = prioritized.gather_async(max_staleness=config.max_staleness).for_each(StoreToBuffer(buffer))
-    learner = create_learner(workers, policy=policy, loss=config.loss())
-    learn = LearnOnBatch(max_grad_norm=config.max_grad_norm, weights_every=config.weights_every)
+    learner = create_learner(workers, policy=policy)
+    learn = LearnOnBatch(weights_every=config.weights_every)
     learned = ParallelReplay(buffer).gather_async(in_flight=2).hand_off(learner, learn, mailbox=config.mailbox)
     return Union(store.drain(), learned.for_each(SendPriorities()).for_each(SendWeights(workers, learner)))

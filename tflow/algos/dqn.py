@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from tflow.algos.algorithm import SinglePolicy
+from tflow.algos.algorithm import SinglePolicy, agreed
 from tflow.combinators import check
 from tflow.combinators.runnable import Plan
 from tflow.combinators.stream import Iter
@@ -157,10 +157,10 @@ class DQN(SinglePolicy):
         return ReportMetrics(dqn_plan(ParallelRollouts(workers).gather_sync(), workers, self), workers)
 
 
-def dqn_plan(stream: Iter[Rollout], workers: AnyWorkers, config: DQN = DQN()) -> Iter[TrainStats]:
+def dqn_plan(stream: Iter[Rollout], workers: AnyWorkers, config: DQN | None = None) -> Iter[TrainStats]:
     """Stores rollouts, and trains on replayed batches."""
+    loss, config = agreed("dqn_plan", workers, config, DQN()), config or DQN()
     buffer = config.replay()
     store = stream.for_each(StoreToBuffer(buffer))
-    train = TrainOneStep(workers, loss=config.loss(), max_grad_norm=config.max_grad_norm)
-    trained = ParallelReplay(buffer).gather_sync().for_each(train).for_each(SendPriorities())
+    trained = ParallelReplay(buffer).gather_sync().for_each(TrainOneStep(workers, loss=loss)).for_each(SendPriorities())
     return Union(store.drain(), trained, weights=(1, TRAINING_WEIGHT))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tflow.algos.algorithm import SinglePolicy
+from tflow.algos.algorithm import SinglePolicy, agreed
 from tflow.combinators.runnable import Plan
 from tflow.combinators.stream import Iter
 from tflow.rl.data.batch import Rollout
@@ -95,10 +95,11 @@ class IMPALA(SinglePolicy):
 
 
 def impala_plan(
-    stream: Iter[Rollout], workers: AnyWorkers, config: IMPALA = IMPALA(), *, policy: str = "default"
+    stream: Iter[Rollout], workers: AnyWorkers, config: IMPALA | None = None, *, policy: str = "default"
 ) -> Iter[TrainStats]:
     """New and replayed rollouts go to a learner that trains while workers sample."""
+    _, config = agreed("impala_plan", workers, config, IMPALA()), config or IMPALA()
     mixed = MixInReplay(stream, slots=config.replay_slots, proportion=config.replay_proportion)
-    learner = create_learner(workers, policy=policy, loss=config.loss())
-    learned = mixed.hand_off(learner, LearnOnBatch(max_grad_norm=config.max_grad_norm), mailbox=config.mailbox)
+    learner = create_learner(workers, policy=policy)
+    learned = mixed.hand_off(learner, LearnOnBatch(), mailbox=config.mailbox)
     return learned.for_each(SendWeights(workers, learner))

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from tflow.algos.algorithm import SinglePolicy
+from tflow.algos.algorithm import SinglePolicy, agreed
 from tflow.combinators.runnable import Plan
 from tflow.combinators.stream import Iter
 from tflow.rl.data.batch import Batch
@@ -106,6 +106,7 @@ class MAML(SinglePolicy):
         return ReportMetrics(maml_plan(ConcatRounds(rounds), workers, self), workers)
 
 
-def maml_plan(stream: Iter[Adapted, Sync], workers: AnyWorkers, config: MAML = MAML()) -> Iter[TrainStats]:
+def maml_plan(stream: Iter[Adapted, Sync], workers: AnyWorkers, config: MAML | None = None) -> Iter[TrainStats]:
     """Several meta-updates on each batch of tasks."""
-    return stream.for_each(TrainOneStep(workers, loss=config.loss(), epochs=config.epochs, max_grad_norm=config.max_grad_norm))
+    loss, config = agreed("maml_plan", workers, config, MAML()), config or MAML()
+    return stream.for_each(TrainOneStep(workers, loss=loss, epochs=config.epochs))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from tflow.algos.algorithm import SinglePolicy
+from tflow.algos.algorithm import SinglePolicy, agreed
 from tflow.combinators.runnable import Plan
 from tflow.combinators.stream import Iter
 from tflow.rl.data.advantages import ComputeAdvantages
@@ -111,8 +111,8 @@ class PPO(SinglePolicy):
         return ReportMetrics(ppo_plan(rollouts, workers, self), workers)
 
 
-def ppo_plan(stream: Iter[Rollout, Sync], workers: AnyWorkers, config: PPO = PPO()) -> Iter[TrainStats]:
+def ppo_plan(stream: Iter[Rollout, Sync], workers: AnyWorkers, config: PPO | None = None) -> Iter[TrainStats]:
     """Advantages, then several epochs of minibatches on each batch."""
+    loss, config = agreed("ppo_plan", workers, config, PPO()), config or PPO()
     ready = stream.with_columns(ComputeAdvantages(gamma=config.gamma, lam=config.lam))
-    limits = {"epochs": config.epochs, "minibatch": config.minibatch}
-    return ready.for_each(TrainOneStep(workers, loss=config.loss(), max_grad_norm=config.max_grad_norm, **limits))
+    return ready.for_each(TrainOneStep(workers, loss=loss, epochs=config.epochs, minibatch=config.minibatch))

@@ -78,7 +78,7 @@ def episodes_of(spec: WorkerSpec, files: dict[str, Path], *, episodes: int, seed
     worker = replace(spec, num_envs=num, explore=adapts, episodes=episodes)(Shard("evaluation", 0, 1, 0, seed))
     try:
         for name, file in files.items():
-            policy = Policy.load(file, model=spec.model_of(name))
+            policy = Policy.load(file, model=spec.agents[name].model)
             if policy.flat.get().shape != worker.policies[name].flat.get().shape:
                 raise PlanError(f"{str(file)!r} does not fit the env and the model of its {CONFIG}: {policy}.")
             worker.set_weights(Weights(name, policy.flat.get(), 0))

@@ -1,4 +1,7 @@
-"""A learner: a policy, its loss and its optimiser. It lives in the driver, in an actor of its own, or inside a worker."""
+"""A learner: a policy, its loss, and the optimiser and target of each part. It lives in the driver or in an actor of its own.
+
+What needs no learner, gradients and TD errors of given weights, are functions, so that workers can compute them too.
+"""
 
 from __future__ import annotations
 
@@ -6,23 +9,25 @@ import copy
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
 
-from tflow.errors import TflowError
+from tflow.errors import PlanError, TflowError
 from tflow.rl.data.arrays import Array
 from tflow.rl.data.batch import AnyBatch, Batch
-from tflow.rl.learning.losses import Loss, LossValue
+from tflow.rl.learning.agent import Agent, AnyAgent, AnyLoss
+from tflow.rl.learning.losses import LossValue
 from tflow.rl.learning.optimizers import Optimizer
+from tflow.rl.learning.parts import HardUpdate, Part, SoftUpdate
+from tflow.rl.policy.flat import PartWeights
 from tflow.rl.policy.policy import Policy
 from tflow.rl.policy.tensors import Tensors
 from tflow.rl.policy.threads import fitting, threads
-from tflow.rl.policy.weights import Weights
+from tflow.rl.policy.weights import WHOLE
 from tflow.rl.schedules import schedule_of
 
-AnyLoss = Loss[Any, Any]  # Any: what it reads and requires is checked where the plan is written
 MAX_SKIPPED = 10
 """After this many non-finite gradients in a row, training stops."""
 
@@ -72,125 +77,226 @@ class TDErrors(NamedTuple):
     """TD target of each row, if the loss gives them."""
 
 
+def tensors_of(policy: Policy, batch: Batch[str], *, pieces: bool = False) -> Tensors:
+    """A batch for the loss: as sequences, if the policy is recurrent or whole pieces must stay together."""
+    if not policy.recurrent and not pieces:
+        return Tensors.of(batch, policy.device)
+    if "mask" not in batch:
+        longest = int((batch.ends - batch.starts).max()) + 1
+        batch = batch.sequences(min(policy.sequence_length, longest) if policy.recurrent else longest)
+    return Tensors.of(batch, policy.device, length=int(batch.ends[0]) + 1)
+
+
+def part_of(policy: Policy, loss: AnyLoss, name: str) -> PartWeights:
+    """The weights of a part that a loss trains."""
+    if name == WHOLE:
+        return policy.flat.whole
+    if name not in policy.flat.parts:
+        known = ", ".join(policy.flat.parts)
+        raise PlanError(f"{type(loss).__name__} trains the part {name!r}, but {type(policy).__name__} has the parts {known}.")
+    return policy.flat.parts[name]
+
+
+def gradients_of(
+    policy: Policy, loss: AnyLoss, batch: AnyBatch, *, target: Policy | None = None, steps: int = 0
+) -> tuple[Array, dict[str, float]]:
+    """The flat gradient of the losses of all parts on a whole batch, and the stats of the losses."""
+    tensors = tensors_of(policy, loss.prepare(batch.untyped()))
+    reported: dict[str, torch.Tensor] = {}
+    for name, evaluate in loss.losses(policy, tensors, target=target, steps=steps).items():
+        value = checked(loss, evaluate())
+        part_of(policy, loss, name).gradients_of(value.total)
+        reported |= {loss_name(name): value.total, **value.stats}
+    stats = {name: float(stat.detach()) for name, stat in reported.items()}
+    return np.array(policy.flat.gradient.cpu().numpy(), copy=True), stats
+
+
+def td_errors_of(policy: Policy, loss: AnyLoss, batch: AnyBatch, *, target: Policy | None) -> TDErrors:
+    """TD errors of a batch: those of the first part whose loss gives some."""
+    tensors = tensors_of(policy, loss.prepare(batch.untyped()))
+    with torch.no_grad():
+        for evaluate in loss.losses(policy, tensors, target=target, steps=0).values():
+            value = evaluate()
+            if value.td_errors is not None:
+                targets = None if value.td_targets is None else value.td_targets.cpu().numpy()
+                return TDErrors(value.td_errors.cpu().numpy(), targets)
+    raise TflowError(f"{type(loss).__name__} gives no TD errors (LossValue.td_errors), so there are no priorities to update.")
+
+
+def loss_name(part: str) -> str:
+    """What the loss of a part is called in metrics."""
+    return "loss" if part == WHOLE else f"{part}_loss"
+
+
+class TrainedPart:
+    """A part in training: its weights, its optimiser, and the weights of its target network."""
+
+    def __init__(self, rule: Part, weights: PartWeights, optimizer: Optimizer, max_norm: float | None) -> None:
+        self.rule = rule
+        self.weights = weights
+        self.description = optimizer
+        self.optimizer = optimizer.build_for(weights)
+        self.max_norm = max_norm
+        self.target: PartWeights | None = None
+        self.target_updated_at = 0
+        """The update after which the target network was last updated."""
+
+    def step(self, steps: int) -> bool:
+        """One optimiser step with the gradient in the flat memory; False if it is not finite."""
+        gradient = self.weights.gradient
+        norm = float(torch.linalg.vector_norm(gradient))
+        if not math.isfinite(norm):
+            return False
+        if self.max_norm is not None and norm > self.max_norm:
+            gradient.mul_(self.max_norm / norm)
+        lr = schedule_of(self.description.lr).at(steps)
+        for group in self.optimizer.param_groups:
+            group["lr"] = lr * group.get("lr_scale", 1.0)
+        self.optimizer.step()
+        return True
+
+    def follow(self, updates: int, every: int, tau: float) -> bool:
+        """Update the target network if at least ``every`` updates were made since the last time; True if so."""
+        if self.target is None or updates - self.target_updated_at < every:
+            return False
+        self.target_updated_at = updates
+        with torch.no_grad():
+            self.target.follow(self.weights, tau)
+        return True
+
+
 class Learner:
     """Trains one policy.
 
     Args:
         policy: The policy, which is trained in place.
-        loss: The objective.
-        optimizer: Description of the optimiser.
+        loss: The loss.
+        optimizer: Description of the optimiser, of all parts or by part.
+        max_grad_norm: Clip gradients to this norm, of each part or by part; None does not clip.
+        sends: Weights that workers are sent: of the parts that act, or of all.
         seed: Seed of minibatches and of noisy layers.
         threads: Threads to compute with; None chooses by the size of the network.
     """
 
-    def __init__(self, policy: Policy, loss: AnyLoss, optimizer: Optimizer, *, seed: int = 0, threads: int | None = None) -> None:
+    def __init__(
+        self,
+        policy: Policy,
+        loss: AnyLoss,
+        optimizer: Optimizer | Mapping[str, Optimizer],
+        *,
+        max_grad_norm: float | Mapping[str, float | None] | None = None,
+        sends: Literal["acting", "all"] = "acting",
+        seed: int = 0,
+        threads: int | None = None,
+    ) -> None:
+        agent: AnyAgent = Agent(loss, optimizer=optimizer, max_grad_norm=max_grad_norm, sends=sends)
         self.policy = policy
         self.threads = fitting(policy.flat.trainable, threads)
         self.loss = loss
-        self.description = optimizer
-        self.optimizer = optimizer.build([policy.flat.parameter])
-        self.target = policy.copy() if loss.has_target else None
+        self.sends_all = sends == "all"
+        self.parts = {
+            name: TrainedPart(rule, part_of(policy, loss, name), agent.optimizer_of(name), agent.clip_of(name))
+            for name, rule in loss.parts().items()
+        }
+        self.target = self._make_target() if loss.has_target else None
         policy.generator.manual_seed(seed)
         if self.target is not None:
             self.target.generator.manual_seed(seed + 1)  # the noise of the two is independent
         self.rng = np.random.default_rng(seed)
         self.updates = 0
+        self.rounds = 0
+        """Updates, and those that were skipped."""
         self.trained = 0
         """Rows trained on."""
         self.env_steps: int | None = None
         """Env steps of the run, for schedules; None if not known, then the rows trained on stand in."""
         self.skipped_in_a_row = 0
-        self.target_updated_at = 0
-        """The update after which the target network was last updated."""
         self.target_updated_elsewhere = False
         """``UpdateTargetNetwork`` updates the target network, so the learner does not."""
         self._weights: tuple[int, Array] | None = None
-        self._message: tuple[int, Weights] | None = None
+
+    def _make_target(self) -> Policy:
+        """A copy of the policy. A part without a target rule shares its memory with the policy."""
+        target = self.policy.copy()
+        for name in self.policy.flat.parts:
+            trained = self.parts.get(WHOLE) or self.parts.get(name)
+            if trained is None or trained.rule.target is None:
+                target.flat.parts[name].share(self.policy.flat.parts[name])
+        for name, trained in self.parts.items():
+            if trained.rule.target is not None:
+                trained.target = target.flat.whole if name == WHOLE else target.flat.parts[name]
+        return target
 
     # ------------------------------------------------------------------- weights
 
     @property
     def weights(self) -> Array:
-        """All weights in one read-only array; the same one until the next update."""
-        if self._weights is None or self._weights[0] != self.updates:
-            self._weights = self.updates, self.policy.flat.get()
+        """The weights that workers are sent, in one read-only array; the same one until the next update."""
+        if self._weights is None or self._weights[0] != self.rounds:
+            self._weights = self.rounds, self.policy.flat.get(acting=not self.sends_all)
         return self._weights[1]
-
-    def message(self, policy: str, env_steps: int) -> Weights:
-        """The weights as a message to workers; the same object until the next update, so that it is serialised once."""
-        if self._message is None or self._message[0] != self.updates:
-            self._message = self.updates, Weights(policy, self.weights, env_steps)
-        return self._message[1]
-
-    def get_weights(self) -> Array:
-        """As ``weights``, for ``run.ask(workers.learner, Learner.get_weights)``."""
-        return self.weights
 
     def set_weights(self, weights: Array) -> None:
         """Replace the weights of the policy and of the target network."""
         self.policy.flat.set(weights)
-        self._weights = self._message = None
+        self._weights = None
         if self.target is not None:
             self.target.flat.set(weights)
 
+    @property
+    def target_updated_at(self) -> int:
+        """The update after which a target network was last updated."""
+        return max(part.target_updated_at for part in self.parts.values())
+
     def update_target(self, *, every: int = 1, tau: float = 1.0) -> bool:
-        """Update the target network if at least ``every`` updates were made since the last time; True if so.
+        """Update the target networks if at least ``every`` updates were made since the last time; True if so.
 
         Args:
             every: Updates between target network updates.
             tau: Polyak coefficient: 1 copies the weights, less moves towards them.
         """
-        if self.target is None or self.updates - self.target_updated_at < every:
-            return False
-        self.target_updated_at = self.updates
-        with torch.no_grad():
-            self.target.flat.values.lerp_(self.policy.flat.values, tau)
-        return True
+        followed = [part.follow(self.updates, every, tau) for part in self.parts.values()]
+        return any(followed)
 
-    def _update_target_if_due(self, loss: AnyLoss) -> None:
-        every = None if self.target_updated_elsewhere else loss.target_update_every()
-        if every is not None:
-            self.update_target(every=every)
+    def _follow(self) -> None:
+        """Update target networks by the rules of their parts."""
+        if self.target is None or self.target_updated_elsewhere:
+            return
+        for part in self.parts.values():
+            match part.rule.target:
+                case HardUpdate(every) if every is not None:
+                    part.follow(self.updates, every, 1.0)
+                case SoftUpdate(tau):
+                    part.follow(self.updates, 1, tau)
 
     # ------------------------------------------------------------------- gradients
 
     def gradients(self, batch: AnyBatch, *, loss: AnyLoss | None = None, steps: int = 0) -> tuple[Array, dict[str, float]]:
         """The flat gradient of the loss on a whole batch, and the stats of the loss."""
-        chosen = loss or self.loss
-        tensors = self._tensors(chosen.prepare(batch.untyped()))
-        value = checked(chosen, chosen.compute(self.policy, tensors, target=self.target, steps=steps))
-        gradient = self.policy.flat.gradients_of(value.total)
-        reported = {"loss": value.total, **value.stats}
-        stats = {name: float(stat.detach()) for name, stat in reported.items()}
-        return np.array(gradient.cpu().numpy(), copy=True), stats
+        return gradients_of(self.policy, loss or self.loss, batch, target=self.target, steps=steps)
 
-    def apply(self, gradient: Array, *, max_norm: float | None = None, steps: int = 0) -> bool:
+    def apply(self, gradient: Array, *, steps: int = 0) -> bool:
         """Take one optimiser step with a given gradient; False if it was skipped."""
         self.policy.flat.gradient.copy_(torch.from_numpy(np.array(gradient, copy=True)))
-        made = self._step(max_norm, steps)
-        self._update_target_if_due(self.loss)
+        finite = [part.step(steps) for part in self.parts.values()]
+        made = self._count(all(finite))
+        self._follow()
         return made
 
-    def _step(self, max_norm: float | None, steps: int) -> bool:
-        """One optimiser step with the gradient in the policy's flat memory, unless it is not finite."""
-        gradient = self.policy.flat.gradient
-        norm = float(torch.linalg.vector_norm(gradient))
-        if not math.isfinite(norm):
-            self.skipped_in_a_row += 1
-            if self.skipped_in_a_row >= MAX_SKIPPED:
-                raise NonFiniteGradient(
-                    f"{MAX_SKIPPED} gradients in a row were not finite. The weights are those of the last good update. Look for "
-                    "rewards or observations that are very large, lower the learning rate, or clip gradients (max_grad_norm=)."
-                )
-            return False
-        if max_norm is not None and norm > max_norm:
-            gradient.mul_(max_norm / norm)
-        for group in self.optimizer.param_groups:
-            group["lr"] = schedule_of(self.description.lr).at(steps)
-        self.optimizer.step()
-        self.skipped_in_a_row = 0
-        self.updates += 1
-        return True
+    def _count(self, made: bool) -> bool:
+        """Count an update, or one that was skipped; raise if there are too many of these in a row."""
+        self.rounds += 1
+        if made:
+            self.updates += 1
+            self.skipped_in_a_row = 0
+            return True
+        self.skipped_in_a_row += 1
+        if self.skipped_in_a_row >= MAX_SKIPPED:
+            raise NonFiniteGradient(
+                f"{MAX_SKIPPED} gradients in a row were not finite. The weights are those of the last good update. Look for "
+                "rewards or observations that are very large, lower the learning rate, or clip gradients (max_grad_norm=)."
+            )
+        return False
 
     # ------------------------------------------------------------------- training
 
@@ -201,55 +307,58 @@ class Learner:
         loss: AnyLoss | None = None,
         epochs: int = 1,
         minibatch: int | None = None,
-        max_norm: float | None = None,
         steps: int = 0,
     ) -> UpdateResult:
         """Train on a batch.
 
         Args:
             batch: The batch.
-            loss: Replaces the learner's own.
+            loss: Replaces the learner's own; with the same parts.
             epochs: Passes over the batch, each in a new random order.
             minibatch: Rows per gradient step; None takes the whole batch.
-            max_norm: Clip gradients to this global norm; None does not clip.
             steps: Env steps so far, for schedules.
         """
         if not len(batch):
             return UpdateResult()
         with threads(self.threads):
-            return self._train(batch, loss or self.loss, epochs, minibatch, max_norm, steps)
+            return self._train(batch, loss or self.loss, epochs, minibatch, steps)
 
-    def _train(
-        self, batch: AnyBatch, chosen: AnyLoss, epochs: int, minibatch: int | None, max_norm: float | None, steps: int
-    ) -> UpdateResult:
-        pieces = chosen.sequential and minibatch is not None and minibatch < len(batch)
-        tensors = self._tensors(chosen.prepare(batch.untyped()), pieces=pieces)
+    def _train(self, batch: AnyBatch, loss: AnyLoss, epochs: int, minibatch: int | None, steps: int) -> UpdateResult:
+        pieces = loss.sequential and minibatch is not None and minibatch < len(batch)
+        tensors = tensors_of(self.policy, loss.prepare(batch.untyped()), pieces=pieces)
         units = len(tensors) // max(tensors.length, 1)
         rows_each = max(1.0, len(batch) / units)  # padding is no row
         size = units if minibatch is None else max(1, int(minibatch / rows_each))
-        reported: dict[str, list[torch.Tensor]] = {}
-        td_errors: torch.Tensor | None = None
-        made = skipped = evaluated = 0
+        report = Report()
+        made = skipped = 0
         for part in self._minibatches(tensors, units, size, epochs):
-            value = checked(chosen, chosen.compute(self.policy, part, target=self.target, steps=steps))
-            evaluated += 1
-            for name, stat in (("loss", value.total), *value.stats.items()):
-                reported.setdefault(name, []).append(stat.detach())
-            if value.early_stop:
+            found = self._update(loss, part, steps, report)
+            if found is None:
                 break
-            self.policy.flat.gradients_of(value.total)
-            if self._step(max_norm, steps):
-                made += 1
-            else:
-                skipped += 1
-            td_errors = value.td_errors
+            made, skipped = made + found, skipped + (not found)
         rows = len(batch) if made + skipped else 0
         self.trained += rows
-        self._update_target_if_due(chosen)
-        stats = {name: float(torch.stack(each).sum()) / evaluated for name, each in reported.items()}
-        once = td_errors is not None and epochs == 1 and size >= units
-        found = td_errors.detach().cpu().numpy() if once and td_errors is not None else None
-        return UpdateResult(rows, made, skipped, stats, found)
+        once = report.td_errors is not None and epochs == 1 and size >= units
+        td_errors = report.td_errors.detach().cpu().numpy() if once and report.td_errors is not None else None
+        return UpdateResult(rows, made, skipped, report.means(), td_errors)
+
+    def _update(self, loss: AnyLoss, batch: Tensors, steps: int, report: Report) -> bool | None:
+        """One update: a step of every part that is due, each with the parts before it updated. False if a gradient was not
+        finite, None if the loss asks for an early stop."""
+        finite = True
+        for name, evaluate in loss.losses(self.policy, batch, target=self.target, steps=steps).items():
+            part = self.parts[name]
+            if (self.rounds + 1) % part.rule.every:
+                continue
+            value = checked(loss, evaluate())
+            report.add(name, value)
+            if value.early_stop:
+                return None
+            part.weights.gradients_of(value.total)
+            finite = part.step(steps) and finite
+        made = self._count(finite)
+        self._follow()
+        return made
 
     def _minibatches(self, tensors: Tensors, units: int, size: int, epochs: int) -> Iterator[Tensors]:
         """The minibatches of all epochs, each epoch in a new random order."""
@@ -261,27 +370,9 @@ class Learner:
             for start in range(0, units, size):
                 yield tensors.take(order[start : start + size])
 
-    def td_errors(self, batch: AnyBatch, *, loss: AnyLoss | None = None, use_target: bool = True) -> TDErrors:
-        """TD errors of a batch, without training on it; without ``use_target``, the policy bootstraps from itself."""
-        chosen = loss or self.loss
-        tensors = self._tensors(chosen.prepare(batch.untyped()))
-        with torch.no_grad():
-            value = chosen.compute(self.policy, tensors, target=self.target if use_target else self.policy, steps=0)
-        if value.td_errors is None:
-            raise TflowError(
-                f"{type(chosen).__name__} gives no TD errors (LossValue.td_errors), so there are no priorities to update."
-            )
-        targets = None if value.td_targets is None else value.td_targets.cpu().numpy()
-        return TDErrors(value.td_errors.cpu().numpy(), targets)
-
-    def _tensors(self, batch: Batch[str], *, pieces: bool = False) -> Tensors:
-        """A batch for the loss: as sequences, if the policy is recurrent or whole pieces must stay together."""
-        if not self.policy.recurrent and not pieces:
-            return Tensors.of(batch, self.policy.device)
-        if "mask" not in batch:
-            longest = int((batch.ends - batch.starts).max()) + 1
-            batch = batch.sequences(min(self.policy.sequence_length, longest) if self.policy.recurrent else longest)
-        return Tensors.of(batch, self.policy.device, length=int(batch.ends[0]) + 1)
+    def td_errors(self, batch: AnyBatch, *, loss: AnyLoss | None = None) -> TDErrors:
+        """TD errors of a batch, without training on it."""
+        return td_errors_of(self.policy, loss or self.loss, batch, target=self.target)
 
     # ------------------------------------------------------------------- state
 
@@ -290,9 +381,11 @@ class Learner:
         return {
             "weights": self.policy.flat.get(),
             "target": None if self.target is None else self.target.flat.get(),
-            "optimizer": copy.deepcopy(self.optimizer.state_dict()),  # it shares memory with the optimiser
+            # it shares memory with the optimisers
+            "optimizers": {name: copy.deepcopy(part.optimizer.state_dict()) for name, part in self.parts.items()},
+            "target_updated_at": {name: part.target_updated_at for name, part in self.parts.items()},
             "rng": self.rng.bit_generator.state,
-            "counts": [self.updates, self.trained, self.skipped_in_a_row, self.target_updated_at],
+            "counts": [self.updates, self.rounds, self.trained, self.skipped_in_a_row],
         }
 
     def load(self, state: Mapping[str, Any]) -> None:  # Any: what state() gave
@@ -300,7 +393,31 @@ class Learner:
         self.policy.flat.set(state["weights"])
         if self.target is not None:
             self.target.flat.set(state["target"])
-        self.optimizer.load_state_dict(copy.deepcopy(state["optimizer"]))
+        for name, part in self.parts.items():
+            part.optimizer.load_state_dict(copy.deepcopy(state["optimizers"][name]))
+            part.target_updated_at = state["target_updated_at"][name]
         self.rng.bit_generator.state = state["rng"]
-        self.updates, self.trained, self.skipped_in_a_row, self.target_updated_at = state["counts"]
-        self._weights = self._message = None
+        self.updates, self.rounds, self.trained, self.skipped_in_a_row = state["counts"]
+        self._weights = None
+
+
+class Report:
+    """Collects the stats of a loss over minibatches, and the TD errors of the last one."""
+
+    def __init__(self) -> None:
+        self.stats: dict[str, list[torch.Tensor]] = {}
+        self.td_errors: torch.Tensor | None = None
+
+    def add(self, part: str, value: LossValue) -> None:
+        """Add the value of the loss of a part."""
+        for name, stat in ((loss_name(part), value.total), *value.stats.items()):
+            self.stats.setdefault(name, []).append(stat.detach())
+        if value.td_errors is not None:
+            self.td_errors = value.td_errors
+
+    def means(self) -> dict[str, float]:
+        """The mean of each stat."""
+        if not self.stats:
+            return {}
+        numbers = iter(torch.stack([stat for each in self.stats.values() for stat in each]).tolist())  # one transfer
+        return {name: sum(next(numbers) for _ in each) / len(each) for name, each in self.stats.items()}

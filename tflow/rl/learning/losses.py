@@ -2,13 +2,14 @@
 
 ``Loss[A, R]``: ``A`` is the batch it reads, ``R`` the capability that training on it requires: ``Sync`` if the data must come
 from the current weights. Workers carry their loss in their type, so ``TrainOneStep(workers)`` asks its stream for exactly that.
+A loss that trains all weights together defines ``compute``; one with parts (actor, critics) ``parts`` and ``losses``.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, TypeAlias, cast, get_args
 
@@ -17,7 +18,9 @@ from typing_extensions import TypeVar
 from tflow.combinators import check
 from tflow.combinators.hints import base_arguments
 from tflow.rl.data.batch import Batch, Rollout
+from tflow.rl.learning.parts import HardUpdate, Part
 from tflow.rl.policy.policy_spec import ActorCriticSpec, PolicySpec, QSpec
+from tflow.rl.policy.weights import WHOLE
 from tflow.rl.schedules import Schedule, schedule_of
 from tflow.types import Async, Sync
 
@@ -56,8 +59,6 @@ class LossValue(NamedTuple):
 class Loss(ABC, Generic[Reads, Requires]):
     """A training objective. Derive from it with the batch that yours reads and the capability that it requires."""
 
-    has_target: ClassVar[bool] = False
-    """It uses a target network, which ``UpdateTargetNetwork`` or the learner updates."""
     adapts: ClassVar[bool] = False
     """Meta-learning: workers sample a task at a time, and ``AdaptToTask`` adapts the policy to it."""
     full_batch: ClassVar[bool] = False
@@ -69,17 +70,26 @@ class Loss(ABC, Generic[Reads, Requires]):
     def policy(self) -> PolicySpec:
         """The kind of policy that it trains."""
 
-    def target_update_every(self) -> int | None:
-        """Updates between target network updates by the learner; None leaves them to ``UpdateTargetNetwork``."""
-        return None
+    def parts(self) -> Mapping[str, Part]:
+        """How each part of the weights is trained, in this order. By default all weights are one part without a target."""
+        return {WHOLE: Part()}
 
     def prepare(self, batch: Batch[str], /) -> Batch[str]:
         """Add columns that are computed once per batch, before it is split into minibatches."""
         return batch
 
-    @abstractmethod
+    def losses(
+        self, policy: Policy, batch: Tensors, /, *, target: Policy | None, steps: int
+    ) -> Mapping[str, Callable[[], LossValue]]:
+        """The loss of each part on a minibatch, as functions.
+
+        A function is called when its part is due, with the parts before it already updated. The gradient of its loss reaches
+        that part only. The arguments are those of ``compute``.
+        """
+        return {WHOLE: lambda: self.compute(policy, batch, target=target, steps=steps)}
+
     def compute(self, policy: Policy, batch: Tensors, /, *, target: Policy | None, steps: int) -> LossValue:
-        """Compute the loss on a minibatch.
+        """Compute the loss on a minibatch, if all weights are one part.
 
         Args:
             policy: The policy to train.
@@ -87,6 +97,12 @@ class Loss(ABC, Generic[Reads, Requires]):
             target: The target network, if the loss has one.
             steps: Env steps so far, for schedules.
         """
+        raise NotImplementedError
+
+    @property
+    def has_target(self) -> bool:
+        """True if it uses a target network."""
+        return any(part.target is not None for part in self.parts().values())
 
     @classmethod
     def stand_in(cls, hint: object, name: str) -> Loss[Any, Any]:  # Any: known only at run time
@@ -294,7 +310,6 @@ class DQNLoss(Loss[Replayed, Async]):
     """Deep Q-learning with a target network (Mnih et al. 2015): Huber loss on TD errors, or the distributional losses of C51 and
     QR-DQN if ``spec`` says so."""
 
-    has_target: ClassVar[bool] = True
     double: bool = True
     """Double Q-learning: the policy chooses the next action, the target network evaluates it."""
     huber: float | None = 1.0
@@ -313,8 +328,8 @@ class DQNLoss(Loss[Replayed, Async]):
     def policy(self) -> PolicySpec:
         return self.spec
 
-    def target_update_every(self) -> int | None:
-        return self.target_every
+    def parts(self) -> Mapping[str, Part]:
+        return {WHOLE: Part(target=HardUpdate(self.target_every))}
 
     def compute(self, policy: Policy, batch: Tensors, /, *, target: Policy | None, steps: int) -> LossValue:
         import torch

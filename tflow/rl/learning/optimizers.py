@@ -1,17 +1,20 @@
-"""Descriptions of optimisers. They work on all weights as one flat parameter, so a step is one operation."""
+"""Descriptions of optimisers. They work on the weights of a part as one flat parameter, so a step is one operation; those that
+treat layers differently ask for the layers instead."""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from tflow.combinators import check
 from tflow.rl.schedules import Schedule, schedule_of
 
 if TYPE_CHECKING:
     import torch
+
+    from tflow.rl.policy.flat import PartWeights
 
 
 class Steps(Protocol):
@@ -40,7 +43,12 @@ class Optimizer(ABC):
 
     @abstractmethod
     def build(self, parameters: list[torch.nn.Parameter]) -> Steps:
-        """Make the optimiser, such as one of torch's; its learning rate is set before each step."""
+        """Make the optimiser, such as one of torch's; its learning rate is set before each step, times the ``lr_scale`` of each
+        group of parameters that has one."""
+
+    def build_for(self, part: PartWeights) -> Steps:
+        """Make the optimiser of a part: over one flat parameter. Override it to get the layers by name, ``part.named``."""
+        return self.build([part.parameter])
 
 
 @dataclass(frozen=True)
@@ -53,10 +61,25 @@ class Adam(Optimizer):
     """Added to the denominator; usually 1e-8 to 1e-3. Larger: smaller steps where gradients are small."""
     weight_decay: float = 0.0
     """Decoupled weight decay (AdamW); usually 0 to 0.1. Larger: smaller weights."""
+    decays: Literal["all", "matrices"] = "all"
+    """Which weights decay: all, or matrices and kernels only, without biases and the scales of normalisation."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check.one_of("Adam", "decays", self.decays, ("all", "matrices"))
 
     def build(self, parameters: list[torch.nn.Parameter]) -> Steps:
         (parameter,) = parameters
         return FlatAdam(parameter, self)
+
+    def build_for(self, part: PartWeights) -> Steps:
+        import torch
+
+        made = FlatAdam(part.parameter, self)
+        if self.weight_decay and self.decays == "matrices":
+            shares = [torch.full((each.numel(),), float(is_matrix(name, each))) for name, each in part.named.items()]
+            made.decaying = torch.cat(shares).to(part.parameter.device)
+        return made
 
 
 class FlatAdam:
@@ -70,6 +93,8 @@ class FlatAdam:
         self.param_groups: list[dict[str, Any]] = [{"lr": schedule_of(options.lr).at(0)}]  # Any: as torch has it
         self.steps = 0
         self.mean, self.square = torch.zeros_like(parameter.data), torch.zeros_like(parameter.data)
+        self.decaying: torch.Tensor | None = None
+        """1 where weights decay, 0 elsewhere; None if all do."""
 
     def step(self) -> None:
         """Take one step with the gradient of the parameter."""
@@ -77,8 +102,10 @@ class FlatAdam:
         assert gradient is not None
         weights = self.parameter.data
         self.steps += 1
-        if self.options.weight_decay:
+        if self.options.weight_decay and self.decaying is None:
             weights.mul_(1 - lr * self.options.weight_decay)
+        elif self.decaying is not None:
+            weights.addcmul_(weights, self.decaying, value=-lr * self.options.weight_decay)
         self.mean.lerp_(gradient, 1 - first)
         self.square.mul_(second).addcmul_(gradient, gradient, value=1 - second)
         size = self.square.sqrt().div_(math.sqrt(1 - second**self.steps)).add_(self.options.eps)
@@ -125,3 +152,64 @@ class SGD(Optimizer):
         import torch
 
         return torch.optim.SGD(parameters, lr=schedule_of(self.lr).at(0), momentum=self.momentum)
+
+
+@dataclass(frozen=True)
+class Muon(Optimizer):
+    """Muon (Jordan et al. 2024): momentum orthogonalised by Newton-Schulz iterations for matrices, Adam for all other weights."""
+
+    lr: float | Schedule = 2e-3
+    """Learning rate of the matrices, or a schedule over env steps; usually 2e-4 to 2e-2. Larger: faster, but less stable."""
+    momentum: float = 0.95
+    """Momentum; usually 0.9 to 0.95."""
+    weight_decay: float = 0.0
+    """Decoupled weight decay of the matrices; usually 0 to 0.1. Larger: smaller weights."""
+    adam_share: float = 0.15
+    """Learning rate of all other weights, as a share of ``lr``; usually 0.05 to 1."""
+
+    def build(self, parameters: list[torch.nn.Parameter]) -> Steps:
+        raise NotImplementedError("Muon needs the layers: build_for(part).")
+
+    def build_for(self, part: PartWeights) -> Steps:
+        import torch
+
+        lr = schedule_of(self.lr).at(0)
+        matrices = [each for each in part.layers if each.dim() == 2]
+        others = [each for each in part.layers if each.dim() != 2]
+        made: list[torch.optim.Optimizer] = []
+        if matrices:
+            muon = torch.optim.Muon
+            made.append(muon(matrices, lr, self.weight_decay, self.momentum, adjust_lr_fn="match_rms_adamw"))
+        if others:
+            made.append(torch.optim.Adam([{"params": others, "lr_scale": self.adam_share}], lr=lr, eps=1e-5))
+        return Several(made)
+
+
+def is_matrix(name: str, parameter: torch.nn.Parameter) -> bool:
+    """True for the weights of dense, convolutional and ensemble layers; biases may have several axes in an ensemble."""
+    return parameter.dim() > 1 and not name.endswith("bias")
+
+
+class Several:
+    """Optimisers of different layers that step together."""
+
+    def __init__(self, members: list[torch.optim.Optimizer]) -> None:
+        self.members = members
+        self.param_groups: list[dict[str, Any]] = [
+            group for each in members for group in each.param_groups
+        ]  # Any: as torch has it
+
+    def step(self) -> None:
+        """Step all of them."""
+        for optimizer in self.members:
+            optimizer.step()
+
+    def state_dict(self) -> dict[str, Any]:  # Any: as torch has it
+        """The state of each, by number."""
+        return {str(number): optimizer.state_dict() for number, optimizer in enumerate(self.members)}
+
+    def load_state_dict(self, state_dict: dict[str, Any], /) -> None:  # Any: as above
+        """Restore the state of each."""
+        for number, optimizer in enumerate(self.members):
+            optimizer.load_state_dict(state_dict[str(number)])
+        self.param_groups = [group for each in self.members for group in each.param_groups]

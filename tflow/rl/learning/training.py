@@ -14,13 +14,15 @@ from tflow.errors import PlanError, TflowError
 from tflow.live import Handles, Live
 from tflow.rl.data.arrays import Array
 from tflow.rl.data.batch import Batch, MultiBatch
+from tflow.rl.learning.agent import AnyLoss
 from tflow.rl.learning.gradients import Gradients
 from tflow.rl.learning.losses import Loss, batch_of, is_on_policy
+from tflow.rl.learning.parts import HardUpdate
 from tflow.rl.policy.weights import Weights
 from tflow.rl.replay.sequence_buffer import sequence_priorities
 from tflow.rl.rollout.evaluation import Evaluators
 from tflow.rl.rollout.worker import RolloutWorker
-from tflow.rl.rollout.worker_spec import AnyLoss, AnyWorkers, LearnerActor, Workers
+from tflow.rl.rollout.worker_spec import AnyWorkers, CurrentPolicy, LearnerActor, Workers
 from tflow.types import ActorOp, Async, Frozen, LiveOp, Ref, RefOp, Sends, Signature, Sync
 
 if TYPE_CHECKING:
@@ -101,10 +103,10 @@ class TrainOneStep(LiveOp[Reads, TrainStats, Requires]):
 
     Args:
         workers: The workers whose policy is trained.
-        loss: Replaces the loss of the workers; with several policies, it types the stream.
+        loss: Replaces the loss of the workers' agent; it must train the same kind of policy, and the same parts. With several
+            policies, it types the stream.
         epochs: Passes over each batch.
         minibatch: Rows per gradient step; None takes the whole batch.
-        max_grad_norm: Clip gradients to this global norm; None does not clip.
     """
 
     sends: ClassVar[Sends] = {"workers": "weights"}
@@ -116,7 +118,6 @@ class TrainOneStep(LiveOp[Reads, TrainStats, Requires]):
         *,
         epochs: int = 1,
         minibatch: int | None = None,
-        max_grad_norm: float | None = None,
     ) -> None: ...
     @overload
     def __init__(
@@ -126,7 +127,6 @@ class TrainOneStep(LiveOp[Reads, TrainStats, Requires]):
         loss: Loss[Reads, Requires],
         epochs: int = 1,
         minibatch: int | None = None,
-        max_grad_norm: float | None = None,
     ) -> None: ...
     def __init__(
         self,
@@ -135,20 +135,17 @@ class TrainOneStep(LiveOp[Reads, TrainStats, Requires]):
         loss: AnyLoss | None = None,
         epochs: int = 1,
         minibatch: int | None = None,
-        max_grad_norm: float | None = None,
     ) -> None:
-        check_training("TrainOneStep", workers, epochs, minibatch, max_grad_norm)
-        if loss is not None:
-            check.instance("TrainOneStep", "loss", loss, Loss, "a loss such as PPOLoss()")
+        check_training("TrainOneStep", workers, epochs, minibatch)
+        check_loss("TrainOneStep", workers, loss)
         for each in workers.spec.losses.values() if loss is None else (loss,):
             if each.full_batch and minibatch is not None:
                 raise PlanError(f"TrainOneStep: {type(each).__name__} needs whole batches; leave out minibatch=.")
         self.workers = workers
-        self.learners: Mapping[str, Resident[Learner]] = workers.learners
+        self.learners: Mapping[str, Resident[CurrentPolicy]] = workers.learners
         self.loss = loss
         self.epochs = epochs
         self.minibatch = minibatch
-        self.max_grad_norm = max_grad_norm
 
     def signature(self, usual: Signature, /) -> Signature:
         """What the loss reads and requires."""
@@ -165,7 +162,7 @@ class TrainOneStep(LiveOp[Reads, TrainStats, Requires]):
         if not len(batch):
             return TrainStats(batch.policy)
         check_origin("TrainOneStep", live, self.workers, batch.env_steps)
-        learner = live.resident(self.learners[batch.policy])
+        learner = live.resident(self.learners[batch.policy]).learner
         loss = self.loss or learner.loss
         lag = lag_of(live, self.workers, batch.policy, on_policy=is_on_policy(loss))
         outcome = learner.train(
@@ -173,7 +170,6 @@ class TrainOneStep(LiveOp[Reads, TrainStats, Requires]):
             loss=loss,
             epochs=self.epochs,
             minibatch=self.minibatch,
-            max_norm=self.max_grad_norm,
             steps=live.progress.env_steps(self.workers),
         )
         version = live[self.workers].version(batch.policy)
@@ -193,16 +189,26 @@ def by_id(batch: Batch[str], errors: Array | None) -> tuple[Array, Array] | None
     return batch["ids"], errors
 
 
-def check_training(
-    where: str, workers: object, epochs: int = 1, minibatch: int | None = None, max_grad_norm: float | None = None
-) -> None:
+def check_training(where: str, workers: object, epochs: int = 1, minibatch: int | None = None) -> None:
     """Check the arguments that several operators have."""
     check.instance(where, "workers", workers, AnyWorkers, "what create_rollout_workers returns")
     check.integer(where, "epochs", epochs, least=1)
     if minibatch is not None:
         check.integer(where, "minibatch", minibatch, least=1)
-    if max_grad_norm is not None:
-        check.positive(where, "max_grad_norm", max_grad_norm)
+
+
+def check_loss(where: str, workers: AnyWorkers, loss: AnyLoss | None) -> None:
+    """Raise unless a loss that replaces that of the agents trains a policy of the workers as it is."""
+    if loss is None:
+        return
+    check.instance(where, "loss", loss, Loss, "a loss such as PPOLoss()")
+    own = workers.spec.losses.values()
+    if all(each.policy() != loss.policy() or each.parts() != loss.parts() for each in own):
+        described = " and ".join(f"{type(each).__name__} of {each.policy()!r} with the parts {each.parts()!r}" for each in own)
+        raise PlanError(
+            f"{where}: {type(loss).__name__} trains {loss.policy()!r} with the parts {dict(loss.parts())!r}, but {workers.name} "
+            f"have {described}. Describe the agent once: give the workers this loss."
+        )
 
 
 class ApplyGradients(LiveOp[Gradients, TrainStats, Async]):
@@ -211,29 +217,25 @@ class ApplyGradients(LiveOp[Gradients, TrainStats, Async]):
     Args:
         workers: The workers whose policy is trained.
         to: Which workers get the new weights: the ``"source"`` of the gradient, or ``"all"``.
-        max_grad_norm: Clip gradients to this global norm; None does not clip.
     """
 
     sends: ClassVar[Sends] = {"workers": "weights"}
 
-    def __init__(
-        self, workers: AnyWorkers, *, to: Literal["source", "all"] = "source", max_grad_norm: float | None = None
-    ) -> None:
-        check_training("ApplyGradients", workers, max_grad_norm=max_grad_norm)
+    def __init__(self, workers: AnyWorkers, *, to: Literal["source", "all"] = "source") -> None:
+        check_training("ApplyGradients", workers)
         check.one_of("ApplyGradients", "to", to, ("source", "all"))
         self.workers = workers
         self.learners = workers.learners
         self.to = to
-        self.max_grad_norm = max_grad_norm
 
     def apply(self, live: Live, item: Gradients, /) -> TrainStats:
         check_origin("ApplyGradients", live, self.workers, item.env_steps)
-        learner = live.resident(self.learners[item.policy])
+        learner = live.resident(self.learners[item.policy]).learner
         lag = lag_of(live, self.workers, item.policy)
         steps = live.progress.env_steps(self.workers)
         if not item.rows:
             return TrainStats(item.policy)
-        made = learner.apply(item.values, max_norm=self.max_grad_norm, steps=steps)
+        made = learner.apply(item.values, steps=steps)
         learner.trained += item.rows
         version = live[self.workers].version(item.policy)
         if made:
@@ -267,24 +269,23 @@ class UpdateWeights(RefOp[V]):
     def forward(self, live: Live, item: Ref[V], /) -> None:
         sources = live.shards(self.workers) if self.to == "source" else range(len(live[self.workers]))
         for policy, resident in self.learners.items():
-            learner = live.resident(resident)
+            current, steps = live.resident(resident), live.progress.env_steps(self.workers)
             version = live[self.workers].version(policy)
-            message = learner.message(policy, live.progress.env_steps(self.workers))
-            self.send(live[self.workers], policy, message, sources)
+            self.send(live[self.workers], policy, current, steps, sources)
             for other in self.others:
                 handles = live[other]
                 while handles.version(policy) < version:
                     handles.advance(policy)
-                self.send(handles, policy, message, range(len(handles)))
+                self.send(handles, policy, current, steps, range(len(handles)))
         for due in self.dues:
             live.resident(due).steps = live.progress.env_steps(self.workers)
 
     @staticmethod
-    def send(handles: Handles[RolloutWorker], policy: str, message: Weights, shards: Iterable[int]) -> None:
+    def send(handles: Handles[RolloutWorker], policy: str, current: CurrentPolicy, steps: int, shards: Iterable[int]) -> None:
         behind = handles.behind(policy)
         wanted = [shard for shard in shards if shard in behind]
         if wanted:
-            handles.update(RolloutWorker.set_weights, message, shards=wanted, policy=policy)
+            handles.update(RolloutWorker.set_weights, current.message(steps), shards=wanted, policy=policy)
 
 
 class UpdateTargetNetwork(LiveOp[TrainStats, TrainStats, Async]):
@@ -308,7 +309,7 @@ class UpdateTargetNetwork(LiveOp[TrainStats, TrainStats, Async]):
         self.tau = tau
 
     def apply(self, live: Live, item: TrainStats, /) -> TrainStats:
-        learner = live.resident(self.learners[item.policy])
+        learner = live.resident(self.learners[item.policy]).learner
         learner.target_updated_elsewhere = True
         learner.update_target(every=self.every, tau=self.tau)
         return item
@@ -322,8 +323,6 @@ class LearnOnBatch(ActorOp["Learner", Batch[Any], TrainStats]):  # Any: what the
     """Passes over each batch."""
     minibatch: int | None = None
     """Rows per gradient step; None takes the whole batch."""
-    max_grad_norm: float | None = None
-    """Clip gradients to this global norm; None does not clip."""
     weights_every: int = 1
     """Updates between the weights that come back. Larger: less traffic, staler policies."""
 
@@ -332,18 +331,16 @@ class LearnOnBatch(ActorOp["Learner", Batch[Any], TrainStats]):  # Any: what the
         check.integer("LearnOnBatch", "weights_every", self.weights_every, least=1)
         if self.minibatch is not None:
             check.integer("LearnOnBatch", "minibatch", self.minibatch, least=1)
-        if self.max_grad_norm is not None:
-            check.positive("LearnOnBatch", "max_grad_norm", self.max_grad_norm)
 
     def signature(self, usual: Signature, /) -> Signature:
         """What the loss of its learner reads and requires."""
         if not isinstance(usual.host, LearnerActor):
             return usual
-        loss = usual.host.spec.trains
+        loss = usual.host.spec.agent.loss
         return replace(usual, consumes=batch_of(loss), needs_sync=is_on_policy(loss))
 
     def apply(self, actor: Learner, item: Batch[str], /) -> TrainStats:
-        if actor.target is not None and actor.loss.target_update_every() is None:
+        if any(part.rule.target == HardUpdate(None) for part in actor.parts.values()):
             raise TflowError(
                 "LearnOnBatch: the loss has a target network, which nobody would update. Say how often: "
                 f"{type(actor.loss).__name__}(target_every=...)."
@@ -352,7 +349,6 @@ class LearnOnBatch(ActorOp["Learner", Batch[Any], TrainStats]):  # Any: what the
             item,
             epochs=self.epochs,
             minibatch=self.minibatch,
-            max_norm=self.max_grad_norm,
             steps=actor.trained if actor.env_steps is None else actor.env_steps,
         )
         due = actor.updates // self.weights_every > (actor.updates - outcome.updates) // self.weights_every
@@ -385,6 +381,6 @@ class SendWeights(LiveOp[TrainStats, TrainStats, Async]):
             live[self.learner].update(set_env_steps, live.progress.env_steps(self.workers))
         lag, version = lag_of(live, self.workers, item.policy), live[self.workers].version(item.policy)
         if item.weights is not None:
-            live.resident(self.learners[item.policy]).set_weights(item.weights)
+            live.resident(self.learners[item.policy]).receive(item.weights)
             version = publish(live, self.workers, item.policy, item.weights)
         return replace(item, version=version, lag=lag, weights=None)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, cast
 
 import numpy as np
 import torch
@@ -53,6 +54,11 @@ class Evaluated(NamedTuple):
 class Policy(ABC):
     """A network, its head, and its flat weights."""
 
+    parts: ClassVar[Mapping[str, Sequence[str]]] = {}
+    """The parts of the weights: for each the children of the network that belong to it; empty if all are one part."""
+    acting: ClassVar[Sequence[str]] = ()
+    """The parts that it needs to act; empty if all are."""
+
     def __init__(
         self, spec: PolicySpec, model: ModelLike, observation_space: AnySpace, action_space: AnySpace, device: str
     ) -> None:
@@ -66,7 +72,7 @@ class Policy(ABC):
         self.own_head = self.make_head(action_space)
         """For ``act``: workers number discrete actions from 0, the env itself may not."""
         self.module = self.make_net().to(self.device)
-        self.flat = FlatWeights(self.module)
+        self.flat = FlatWeights(self.module, self.parts, self.acting)
         self.sequence_length = model.length if isinstance(model, LSTM) else 1
         """Steps per training sequence of a recurrent policy."""
         self._state: Array | None = None

@@ -8,6 +8,9 @@ import numpy as np
 
 from tflow.rl.data.arrays import Array
 
+WHOLE = "policy"
+"""The name of the only part of the weights, where they are not divided."""
+
 
 class Weights(NamedTuple):
     """The weights of a policy, and the env steps of all workers when they were sent."""

@@ -24,7 +24,7 @@ from tflow.rl.data.arrays import Array
 from tflow.rl.data.batch import Batch, MultiBatch, Rollout, Sampled
 from tflow.rl.learning.gradients import of_one_policy
 from tflow.rl.learning.losses import Loss, Replayed, ReplayedColumns
-from tflow.rl.learning.training import TrainStats, by_id, check_training
+from tflow.rl.learning.training import TrainStats, by_id, check_loss, check_training
 from tflow.rl.replay.buffer import UniformBuffer
 from tflow.rl.replay.replay import MOST_SHARDS, Kind, Limiter, MakeLimiter, MultiReplayActor, ReplayActor, ReplaySpec
 from tflow.rl.rollout.worker import RolloutWorker
@@ -225,8 +225,7 @@ class UpdatePriorities(LiveOp[Replayed, Replayed, Async]):
 
     def __init__(self, workers: AnyWorkers, *, loss: Loss[Replayed, Async] | None = None) -> None:
         check_training("UpdatePriorities", workers)
-        if loss is not None:
-            check.instance("UpdatePriorities", "loss", loss, Loss, "a loss such as DQNLoss()")
+        check_loss("UpdatePriorities", workers, loss)
         self.learners = workers.learners
         self.loss = loss
 
@@ -234,7 +233,7 @@ class UpdatePriorities(LiveOp[Replayed, Replayed, Async]):
         if not len(item):
             return item
         batch = item.untyped()
-        td = live.resident(self.learners[item.policy]).td_errors(batch, loss=self.loss)
+        td = live.resident(self.learners[item.policy]).learner.td_errors(batch, loss=self.loss)
         reply(live, item.policy, by_id(batch, td.errors))
         return batch if td.targets is None else batch.with_columns({"td_targets": td.targets})
 

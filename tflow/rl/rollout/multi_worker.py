@@ -291,7 +291,7 @@ def spaces_by_policy(spec: WorkerSpec) -> dict[str, tuple[AnySpace, AnySpace]]:
         name: (group.observation_space, group.actions.own_space) for name, group in envs.groups.items()
     }
     envs.close()
-    missing = sorted(spec.losses.keys() - spaces.keys())
+    missing = sorted(spec.agents.keys() - spaces.keys())
     if missing:
         raise PlanError(f"No agent has the policy {' or '.join(missing)}: policy_of maps the agents to {sorted(spaces)}.")
     return spaces
@@ -303,9 +303,9 @@ def policy_of_checked(spec: WorkerSpec) -> Callable[[str], str]:
     def policy_of(agent: str) -> str:
         assert spec.policy_of is not None
         policy = spec.policy_of(agent)
-        if policy not in spec.losses:
+        if policy not in spec.agents:
             raise PlanError(
-                f"policy_of maps agent {agent!r} to the policy {policy!r}, but losses has only {sorted(spec.losses)}."
+                f"policy_of maps agent {agent!r} to the policy {policy!r}, but losses has only {sorted(spec.agents)}."
             )
         return policy
 

@@ -25,10 +25,10 @@ from tflow.types import Shard
 
 if TYPE_CHECKING:
     from tflow.rl.envs.env import Envs
-    from tflow.rl.learning.learner import Learner
+    from tflow.rl.learning.agent import AnyLoss
     from tflow.rl.policy.network_spec import AnySpace
     from tflow.rl.policy.policy import Policy
-    from tflow.rl.rollout.worker_spec import AnyLoss, WorkerSpec
+    from tflow.rl.rollout.worker_spec import WorkerSpec
 
 
 LONGEST = 200_000
@@ -56,7 +56,6 @@ class RolloutWorker(ABC):
         """The latest evaluation."""
         self.policies: dict[str, Policy] = {}
         self.explorers: dict[str, Explorer] = {}
-        self._learners: dict[str, Learner] = {}
 
     @abstractmethod
     def sample(self) -> Rollout | MultiBatch[Sampled, str]:
@@ -86,15 +85,14 @@ class RolloutWorker(ABC):
 
     def add_policy(self, name: str, observation_space: AnySpace, action_space: AnySpace) -> Policy:
         """Make a policy, with the same initial weights on all workers."""
-        spec = self.spec
-        seed = seed_for(self.shard.session_seed, name)
-        made = make_policy(spec.losses[name].policy(), spec.model_of(name), observation_space, action_space, seed=seed)
+        agent, seed = self.spec.agents[name], seed_for(self.shard.session_seed, name)
+        made = make_policy(agent.loss.policy(), agent.model, observation_space, action_space, seed=seed)
         self.policies[name] = made
         return made
 
     def explorer(self, name: str, policy: Policy, rows: int, lane: int = 0, lanes: int = 1) -> Explorer:
         """Make the explorer of a lane."""
-        exploration = self.spec.exploration_of(name)
+        exploration = self.spec.agents[name].exploration
         if exploration is None or not self.spec.explore:
             return Explorer()
         index, count = self.shard.index, max(self.shard.count, self.shard.index + 1)
@@ -145,18 +143,13 @@ class RolloutWorker(ABC):
         """The current observations of a policy; None before the first step."""
         return None
 
-    def learner(self, name: str) -> Learner:
-        """A learner around the worker's policy, to compute gradients and TD errors with."""
-        from tflow.rl.learning.learner import Learner
-
-        if name not in self._learners:
-            self._learners[name] = Learner(self.policies[name], self.spec.losses[name], self.spec.optimizer_of(name))
-        return self._learners[name]
-
     def td_errors(self, batch: AnyBatch) -> Array:
         """Absolute TD errors of transitions. The policy bootstraps from itself: workers have no target network."""
+        from tflow.rl.learning.learner import td_errors_of
+
+        policy, loss = self.policies[batch.policy], self.spec.agents[batch.policy].loss
         with one_thread():
-            return self.learner(batch.policy).td_errors(batch, use_target=False).errors
+            return td_errors_of(policy, loss, batch, target=policy).errors
 
     def gradients(self, batch: AnyBatch, *, loss: AnyLoss | None = None) -> Gradients:
         """The gradient of the loss on a batch, with the weights of this worker."""
@@ -164,8 +157,12 @@ class RolloutWorker(ABC):
         if not len(batch):  # all episodes were discarded
             nothing = np.zeros(self.policies[name].flat.trainable, np.float32)
             return Gradients(nothing, rows=0, policy=name, summary=batch.summary)
+        from tflow.rl.learning.learner import gradients_of
+
+        chosen, policy = loss or self.spec.agents[name].loss, self.policies[name]
         with one_thread():
-            values, stats = self.learner(name).gradients(batch, loss=loss, steps=self.global_steps)
+            target = policy if chosen.has_target else None  # workers have no target network
+            values, stats = gradients_of(policy, chosen, batch, target=target, steps=self.global_steps)
         return Gradients(values, rows=len(batch), env_steps=batch.env_steps, policy=name, stats=stats, summary=batch.summary)
 
 
@@ -280,7 +277,7 @@ class SingleWorker(RolloutWorker):
 
     def __init__(self, spec: WorkerSpec, shard: Shard) -> None:
         super().__init__(spec, shard)
-        (self.name,) = spec.losses
+        (self.name,) = spec.agents
         lanes = 2 if spec.env.computes_beside() and spec.num_envs % 2 == 0 else 1
         size = spec.num_envs // lanes
         envs = [spec.env.make(size) for _ in range(lanes)]
@@ -293,7 +290,7 @@ class SingleWorker(RolloutWorker):
         self.started = False
         self.task: object = None
         self.perturb(self.name, self.policy.flat.get())
-        if spec.losses[self.name].adapts:
+        if spec.agents[self.name].loss.adapts:
             self.next_task()
 
     def latest_obs(self, policy: str) -> Obs | None:

@@ -15,14 +15,15 @@ from tflow.combinators.actors import ANYWHERE, Actor, Actors, Place, Resident
 from tflow.combinators.par import ParIter
 from tflow.combinators.stream import Iter
 from tflow.errors import PlanError
+from tflow.rl.data.arrays import Array
 from tflow.rl.data.batch import Batch, MultiBatch, Rollout, Sampled
 from tflow.rl.envs.env_spec import EnvSpec, Maker
+from tflow.rl.learning.agent import USUAL_OPTIMIZER, Agent, AnyAgent, AnyLoss, agent_of
 from tflow.rl.learning.losses import Loss
-from tflow.rl.learning.optimizers import Adam, Optimizer
-from tflow.rl.policy.exploration import ApexEpsilons, EpsilonGreedy, Exploration
+from tflow.rl.learning.optimizers import Optimizer
+from tflow.rl.policy.exploration import Exploration
 from tflow.rl.policy.network_spec import ModelLike
-from tflow.rl.policy.policy_spec import ActorCriticSpec
-from tflow.rl.policy.weights import seed_for
+from tflow.rl.policy.weights import Weights, seed_for
 from tflow.rl.rollout.multi_worker import MultiWorker, spaces_by_policy
 from tflow.rl.rollout.worker import RolloutWorker, SingleWorker
 from tflow.types import Async, Shard, Signature, Stateless
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from tflow.rl.policy.policy import Policy
     from tflow.runtime.executor import Run
 
-AnyLoss = Loss[Any, Any]  # Any: workers with several policies know the names of their losses, not their types
 Reads = TypeVar("Reads", contravariant=True)
 Requires = TypeVar("Requires", contravariant=True, bound=Async, default=Async)
 ReadsI = TypeVar("ReadsI")
@@ -44,7 +44,7 @@ K = TypeVar("K", bound=str)
 T = TypeVar("T", covariant=True)
 Ci = TypeVar("Ci", bound=Async)
 EnvLike: TypeAlias = EnvSpec | str | Maker
-USUAL_OPTIMIZER: Optimizer = Adam()
+USUAL_OPTIONS = {"model": "auto", "exploration": None, "optimizer": USUAL_OPTIMIZER, "max_grad_norm": None}
 DEVICES = ("auto", "cpu", "cuda", "mps", "xpu", "hpu")
 PolicyOf = Callable[[str], str]
 """Maps the name of an agent to its policy."""
@@ -52,15 +52,12 @@ PolicyOf = Callable[[str], str]
 
 @dataclass(frozen=True)
 class WorkerSpec:
-    """Description of a rollout worker and its learner. Called with a shard, it makes the worker."""
+    """Description of a rollout worker and its agents. Called with a shard, it makes the worker."""
 
     env: EnvSpec
-    losses: Mapping[str, AnyLoss]
-    model: ModelLike | Mapping[str, ModelLike] = "auto"
+    agents: Mapping[str, AnyAgent]
     num_envs: int = 8
     fragment: int = 128
-    exploration: Exploration | Mapping[str, Exploration] | None = None
-    optimizer: Optimizer | Mapping[str, Optimizer] = field(default_factory=Adam)
     device: str = "auto"
     policy_of: PolicyOf | None = None
     explore: bool = True
@@ -69,6 +66,11 @@ class WorkerSpec:
 
     def __call__(self, shard: Shard) -> RolloutWorker:
         return SingleWorker(self, shard) if self.policy_of is None else MultiWorker(self, shard)
+
+    @property
+    def losses(self) -> Mapping[str, AnyLoss]:
+        """The loss of each policy."""
+        return {name: agent.loss for name, agent in self.agents.items()}
 
     def spaces_of(self, policy: str) -> tuple[AnySpace, AnySpace]:
         """Observation and action space of a policy. Makes the env once, and closes it."""
@@ -79,24 +81,12 @@ class WorkerSpec:
             return spaces
         return spaces_by_policy(self)[policy]
 
-    def model_of(self, policy: str) -> ModelLike:
-        """The model of a policy."""
-        return self.model.get(policy, "auto") if isinstance(self.model, Mapping) else self.model
-
-    def network_of(self, policy: str, seed: int = 0) -> Policy:
-        """A policy as the learner has it, with fresh weights."""
+    def network_of(self, policy: str, seed: int = 0, *, device: str = "cpu") -> Policy:
+        """A policy with fresh weights."""
         from tflow.rl.policy.policy_spec import chosen_device, make_policy
 
-        loss, spaces = self.losses[policy], self.spaces_of(policy)
-        return make_policy(loss.policy(), self.model_of(policy), *spaces, seed=seed, device=chosen_device(self.device))
-
-    def exploration_of(self, policy: str) -> Exploration | None:
-        """The exploration of a policy."""
-        return self.exploration.get(policy) if isinstance(self.exploration, Mapping) else self.exploration
-
-    def optimizer_of(self, policy: str) -> Optimizer:
-        """The optimiser of a policy."""
-        return self.optimizer.get(policy, USUAL_OPTIMIZER) if isinstance(self.optimizer, Mapping) else self.optimizer
+        agent, spaces = self.agents[policy], self.spaces_of(policy)
+        return make_policy(agent.loss.policy(), agent.model, *spaces, seed=seed, device=chosen_device(device))
 
 
 @dataclass(frozen=True)
@@ -105,20 +95,93 @@ class LearnerSpec:
 
     workers: WorkerSpec
     policy: str
-    loss: AnyLoss | None = None
 
     @property
-    def trains(self) -> AnyLoss:
-        """The loss that it minimises."""
-        return self.loss or self.workers.losses[self.policy]
+    def agent(self) -> AnyAgent:
+        """The agent that it trains."""
+        return self.workers.agents[self.policy]
+
+    def network(self, shard: Shard, device: str) -> Policy:
+        """The policy with its initial weights, the same everywhere in a session."""
+        return self.workers.network_of(self.policy, seed_for(shard.session_seed, self.policy), device=device)
 
     def __call__(self, shard: Shard) -> Learner:
         from tflow.rl.learning.learner import Learner
 
-        spec, name = self.workers, self.policy
-        made = spec.network_of(name, seed=seed_for(shard.session_seed, name))
-        seed = seed_for(shard.seed, name)
-        return Learner(made, self.trains, spec.optimizer_of(name), seed=seed, threads=spec.learner_threads)
+        agent = self.agent
+        return Learner(
+            self.network(shard, self.workers.device),
+            agent.loss,
+            agent.optimizer,
+            max_grad_norm=agent.max_grad_norm,
+            sends=agent.sends,
+            seed=seed_for(shard.seed, self.policy),
+            threads=self.workers.learner_threads,
+        )
+
+
+@dataclass(frozen=True)
+class CurrentPolicySpec:
+    """Description of the driver's side of a policy."""
+
+    learner: LearnerSpec
+
+    def __call__(self, shard: Shard) -> CurrentPolicy:
+        return CurrentPolicy(self.learner, shard)
+
+
+class CurrentPolicy:
+    """The current weights of a policy in the driver. It has a learner only if the policy is trained there."""
+
+    def __init__(self, spec: LearnerSpec, shard: Shard) -> None:
+        self.spec = spec
+        self.shard = shard
+        self._learner: Learner | None = None
+        self._received: Array | None = None
+        self._message: Weights | None = None
+
+    @property
+    def learner(self) -> Learner:
+        """The learner, made when it is first needed."""
+        if self._learner is None:
+            self._learner = self.spec(self.shard)
+        return self._learner
+
+    @property
+    def trained_here(self) -> bool:
+        """True if it has a learner."""
+        return self._learner is not None
+
+    @property
+    def weights(self) -> Array:
+        """The weights that workers are sent."""
+        if self._learner is not None:
+            return self._learner.weights
+        if self._received is None:
+            self._received = self.spec.network(self.shard, "cpu").flat.get(acting=self.spec.agent.sends == "acting")
+        return self._received
+
+    def get_weights(self) -> Array:
+        """As ``weights``, for ``run.ask(workers.learner, CurrentPolicy.get_weights)``."""
+        return self.weights
+
+    def receive(self, weights: Array) -> None:
+        """Take the weights of a learner that is elsewhere."""
+        self._received = weights
+
+    def message(self, env_steps: int) -> Weights:
+        """The weights as a message to workers; the same object until they change, so that it is serialised once."""
+        if self._message is None or self._message.values is not self.weights:
+            self._message = Weights(self.spec.policy, self.weights, env_steps)
+        return self._message
+
+    def policy(self) -> Policy:
+        """A copy of the policy."""
+        if self._learner is not None:
+            return self._learner.policy.copy()  # acting would disturb the one in training, which also keeps changing
+        made = self.spec.network(self.shard, "cpu")
+        made.flat.set(self.weights)
+        return made
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -134,8 +197,8 @@ class LearnerActor(Actor["Learner"]):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LearnerResident(Resident["Learner"]):
-    """A learner in the process of the driver."""
+class PolicyResident(Resident[CurrentPolicy]):
+    """A policy in the process of the driver."""
 
     policy: str = field(kw_only=True)
 
@@ -151,16 +214,16 @@ class AnyWorkers(Actors[RolloutWorker]):
     spec: WorkerSpec = field(kw_only=True)
 
     @cached_property
-    def learners(self) -> Mapping[str, Resident[Learner]]:
-        """The learner of each policy, in the driver."""
+    def learners(self) -> Mapping[str, Resident[CurrentPolicy]]:
+        """Each policy in the driver, by name."""
         return {
-            name: LearnerResident(LearnerSpec(self.spec, name), 1, f"{self.name}.{name}", policy=name)
-            for name in self.spec.losses
+            name: PolicyResident(CurrentPolicySpec(LearnerSpec(self.spec, name)), 1, f"{self.name}.{name}", policy=name)
+            for name in self.spec.agents
         }
 
     @property
-    def learner(self) -> Resident[Learner]:
-        """The learner of the only policy."""
+    def learner(self) -> Resident[CurrentPolicy]:
+        """The only policy in the driver."""
         if len(self.learners) > 1:
             raise PlanError(f"{self.name} has several learners: {', '.join(self.learners)}. Write learners[...].")
         return next(iter(self.learners.values()))
@@ -168,7 +231,7 @@ class AnyWorkers(Actors[RolloutWorker]):
     def policy(self, run: Run[Any], name: str | None = None) -> Policy:  # Any: whatever the run yields
         """A copy of the policy that a run has trained so far; ``name`` says which, if there are several."""
         learner = self.learner if name is None else self.learners[check.one_of("policy", "name", name, tuple(self.learners))]
-        (found,) = run.ask(learner, _policy)
+        (found,) = run.ask(learner, CurrentPolicy.policy)
         return found
 
     def actor_class(self) -> type | None:
@@ -184,10 +247,6 @@ class AnyWorkers(Actors[RolloutWorker]):
         policies = get_args(args[0]) if args and get_origin(args[0]) is Literal else ("default",)
         losses: dict[str, AnyLoss] = {policy: Loss.stand_in(Loss, name) for policy in policies}
         return create_rollout_workers(env="CartPole-v1", losses=losses, policy_of=str, name=name)
-
-
-def _policy(learner: Learner) -> Policy:
-    return learner.policy.copy()  # acting would disturb the one in training, which also keeps changing
 
 
 class Workers(AnyWorkers, Generic[Reads, Requires]):
@@ -208,7 +267,21 @@ def create_rollout_workers(
     fragment: int = 128,
     model: ModelLike = "auto",
     exploration: Exploration | None = None,
-    optimizer: Optimizer = ...,
+    optimizer: Optimizer | Mapping[str, Optimizer] = ...,
+    max_grad_norm: float | Mapping[str, float | None] | None = None,
+    device: str = "auto",
+    learner_threads: int | None = None,
+    name: str = "workers",
+    place: Place = ...,
+) -> Workers[ReadsI, RequiresI]: ...
+@overload
+def create_rollout_workers(
+    *,
+    env: EnvLike,
+    agent: Agent[ReadsI, RequiresI],
+    num_workers: int = 2,
+    num_envs: int = 8,
+    fragment: int = 128,
     device: str = "auto",
     learner_threads: int | None = None,
     name: str = "workers",
@@ -223,9 +296,24 @@ def create_rollout_workers(
     num_workers: int = 2,
     num_envs: int = 8,
     fragment: int = 128,
-    model: ModelLike | Mapping[P, ModelLike] = "auto",
-    exploration: Exploration | Mapping[P, Exploration] | None = None,
-    optimizer: Optimizer | Mapping[P, Optimizer] = ...,
+    model: ModelLike = "auto",
+    exploration: Exploration | None = None,
+    optimizer: Optimizer = ...,
+    max_grad_norm: float | None = None,
+    device: str = "auto",
+    learner_threads: int | None = None,
+    name: str = "workers",
+    place: Place = ...,
+) -> MultiWorkers[P]: ...
+@overload
+def create_rollout_workers(
+    *,
+    env: EnvLike,
+    agents: Mapping[P, AnyAgent],
+    policy_of: Callable[[str], P],
+    num_workers: int = 2,
+    num_envs: int = 8,
+    fragment: int = 128,
     device: str = "auto",
     learner_threads: int | None = None,
     name: str = "workers",
@@ -235,14 +323,17 @@ def create_rollout_workers(
     *,
     env: EnvLike,
     loss: AnyLoss | None = None,
+    agent: AnyAgent | None = None,
     losses: Mapping[Any, AnyLoss] | None = None,  # Any: the names of the policies, typed above
+    agents: Mapping[Any, AnyAgent] | None = None,  # Any: as above
     policy_of: PolicyOf | None = None,
     num_workers: int = 2,
     num_envs: int = 8,
     fragment: int = 128,
-    model: Any = "auto",  # Any: typed above
-    exploration: Any = None,  # Any: typed above
-    optimizer: Any = USUAL_OPTIMIZER,  # Any: typed above
+    model: ModelLike = "auto",
+    exploration: Exploration | None = None,
+    optimizer: Optimizer | Mapping[str, Optimizer] = USUAL_OPTIMIZER,
+    max_grad_norm: float | Mapping[str, float | None] | None = None,
     device: str = "auto",
     learner_threads: int | None = None,
     name: str = "workers",
@@ -253,13 +344,15 @@ def create_rollout_workers(
     Args:
         env: A gymnasium id, a function that makes an env, or an ``EnvSpec``.
         loss: The loss, which decides the kind of policy. For multi-agent envs, ``losses`` has one per policy instead.
+        agent: The whole agent, in place of ``loss`` and its options. For multi-agent envs, ``agents`` has one per policy.
         policy_of: Maps the name of an agent to its policy.
         num_workers: Rollout workers, each a process of its own on Ray.
         num_envs: Envs per worker, stepped together as a vector env.
         fragment: Env steps per env and rollout.
-        model: The network, of all policies or a mapping by policy.
-        exploration: The exploration strategy, of all policies or a mapping by policy.
-        optimizer: The optimiser of the learner, of all policies or a mapping by policy.
+        model: The network.
+        exploration: The exploration strategy.
+        optimizer: The optimiser of the learner, of all parts of the weights or a mapping by part.
+        max_grad_norm: Clip gradients to this norm, of each part or a mapping by part; None does not clip.
         device: Torch device of the learner; ``"auto"`` picks a GPU if there is one.
         learner_threads: Torch threads of the learner; None takes one for small networks, else torch's default.
         name: Name of the workers, in errors and drawings.
@@ -271,39 +364,29 @@ def create_rollout_workers(
     check.integer(where, "num_workers", num_workers, least=1, most=check.MAX_ACTORS)
     check.integer(where, "num_envs", num_envs, least=1)
     check.integer(where, "fragment", fragment, least=1)
-    if (loss is None) == (losses is None):
-        raise PlanError(f"{where}: give either loss=, or losses= with one per policy.")
-    if (losses is None) != (policy_of is None):
-        raise PlanError(f"{where}: losses= and policy_of= belong together: policy_of(agent) is one of the names in losses.")
-    chosen = {"default": loss} if loss is not None else dict(losses or {})
+    if sum(each is not None for each in (loss, agent, losses, agents)) != 1:
+        raise PlanError(f"{where}: give one of loss= and agent=, or losses= or agents= with one per policy.")
+    several = "agents" if agents is not None else "losses"
+    if (loss is None and agent is None) != (policy_of is not None):
+        raise PlanError(f"{where}: {several}= and policy_of= belong together: policy_of(agent) is one of the names in {several}.")
+    options = {"model": model, "exploration": exploration, "optimizer": optimizer, "max_grad_norm": max_grad_norm}
+    chosen: dict[str, AnyAgent] = {"default": agent} if agent is not None else dict(agents or {})
+    if agent is None and agents is None:
+        for policy, each in ({"default": loss} if loss is not None else dict(losses or {})).items():
+            check.instance(where, f"the loss of {policy!r}", each, Loss, "a loss such as PPOLoss()")
+            chosen[policy] = agent_of(where, each, **options)
+    elif options != USUAL_OPTIONS:
+        given = " and ".join(f"{name}=" for name, value in options.items() if value != USUAL_OPTIONS[name])
+        raise PlanError(f"{where}: {given} and agents contradict each other. Say it in the agent: Agent(loss, {given}...).")
     if not chosen:
-        raise PlanError(f"{where}: losses= is empty; give one loss per policy.")
-    for policy, given in chosen.items():
-        check.instance(where, f"the loss of {policy!r}", given, Loss, "a loss such as PPOLoss()")
+        raise PlanError(f"{where}: {several}= is empty; give one per policy.")
+    for policy, described_agent in chosen.items():
+        check.instance(where, f"the agent of {policy!r}", described_agent, Agent, "an Agent(loss, ...)")
     check_device(where, device)
-    check_choices(where, tuple(chosen), model=model, exploration=exploration, optimizer=optimizer)
-    for policy, given in chosen.items():
-        tried = exploration.get(policy) if isinstance(exploration, Mapping) else exploration
-        if isinstance(tried, (EpsilonGreedy, ApexEpsilons)) and isinstance(given.policy(), ActorCriticSpec):
-            raise PlanError(
-                f"{where}: {type(tried).__name__} is for Q-learning. {type(given).__name__} trains a stochastic policy, whose "
-                "log-probabilities would be wrong. Leave out exploration=."
-            )
     if learner_threads is not None:
         check.integer(where, "learner_threads", learner_threads, least=1)
-    spec = WorkerSpec(
-        EnvSpec.of(env),
-        chosen,
-        model,
-        num_envs,
-        fragment,
-        exploration,
-        optimizer,
-        device,
-        policy_of,
-        learner_threads=learner_threads,
-    )
-    kind = Workers if losses is None else MultiWorkers
+    spec = WorkerSpec(EnvSpec.of(env), chosen, num_envs, fragment, device, policy_of, learner_threads=learner_threads)
+    kind = Workers if policy_of is None else MultiWorkers
     return kind(spec, num_workers, name, place=place, spec=spec)
 
 
@@ -311,27 +394,6 @@ def check_device(where: str, device: str) -> None:
     """Raise unless it is the name of a torch device, available or not."""
     if str(device).partition(":")[0] not in DEVICES:
         raise PlanError(f"{where}: device must be one of torch's, such as 'cpu' or 'cuda:0', or 'auto'; got {device!r}.")
-
-
-def check_choices(where: str, policies: tuple[str, ...], **given: object) -> None:
-    """Check options that may be given for all policies, or by policy."""
-    allowed: dict[str, tuple[Callable[[object], bool], str]] = {
-        "model": (
-            lambda each: each == "auto" or callable(each) or hasattr(each, "build"),
-            "'auto', a description such as MLP((64, 64)), or a function that builds your module",
-        ),
-        "exploration": (
-            lambda each: each is None or hasattr(each, "start"),
-            "an exploration strategy such as EpsilonGreedy(0.1)",
-        ),
-        "optimizer": (lambda each: isinstance(each, Optimizer), "an optimiser such as Adam(lr=3e-4)"),
-    }
-    for name, choice in given.items():
-        fits, example = allowed[name]
-        for policy, each in choice.items() if isinstance(choice, Mapping) else [(policies[0], choice)]:
-            check.one_of(where, f"each name in {name}", policy, policies)
-            if not fits(each):
-                raise PlanError(f"{where}: {name} must be {example}; got {each!r}.")
 
 
 class ParallelRollouts(ParIter[T]):
@@ -401,7 +463,6 @@ def create_learner(
     workers: AnyWorkers,
     *,
     policy: str = "default",
-    loss: AnyLoss | None = None,
     name: str = "learner",
     place: Place = ANYWHERE,
 ) -> Actor[Learner]:
@@ -410,15 +471,12 @@ def create_learner(
     Args:
         workers: The workers whose policy is trained.
         policy: The policy to train, if there are several.
-        loss: Replaces the loss of the workers.
         name: Name of the actor, in errors and drawings.
         place: Where the actor runs.
 
     Law: describing creates nothing.
     """
     check.instance("create_learner", "workers", workers, AnyWorkers, "what create_rollout_workers returns")
-    check.one_of("create_learner", "policy", policy, tuple(workers.spec.losses))
-    if loss is not None:
-        check.instance("create_learner", "loss", loss, Loss, "a loss such as PPOLoss()")
-    spec = LearnerSpec(workers.spec, policy, loss)
+    check.one_of("create_learner", "policy", policy, tuple(workers.spec.agents))
+    spec = LearnerSpec(workers.spec, policy)
     return LearnerActor(spec, 1, name, place=place, spec=spec)

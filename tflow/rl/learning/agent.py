@@ -1,0 +1,118 @@
+"""Agents: what a policy id stands for, described once. Workers carry them, sub-flows name the same ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Generic, Literal
+
+from typing_extensions import TypeVar
+
+from tflow.combinators import check
+from tflow.errors import PlanError
+from tflow.rl.learning.losses import Loss
+from tflow.rl.learning.optimizers import Adam, Optimizer
+from tflow.rl.policy.exploration import ApexEpsilons, EpsilonGreedy, Exploration
+from tflow.rl.policy.network_spec import ModelLike
+from tflow.rl.policy.policy_spec import ActorCriticSpec
+from tflow.types import Async
+
+Reads = TypeVar("Reads", contravariant=True)
+Requires = TypeVar("Requires", contravariant=True, bound=Async, default=Async)
+Clip = float | None
+OF_PARTS: Mapping[str, tuple[Callable[[object], bool], str]] = {
+    "optimizer": (lambda each: isinstance(each, Optimizer), "an optimiser such as Adam(lr=3e-4)"),
+    "max_grad_norm": (lambda each: each is None or isinstance(each, (int, float)), "a number above 0, or None"),
+}
+
+
+@dataclass(frozen=True)
+class Agent(Generic[Reads, Requires]):
+    """Description of an agent: its loss, which decides the kind of policy, its network, how it is trained and how it explores."""
+
+    loss: Loss[Reads, Requires]
+    """The loss to minimise."""
+    model: ModelLike = "auto"
+    """The network: ``"auto"`` chooses by the observation space, ``MLP((64, 64))`` and the like describe one, a function builds
+    your own."""
+    optimizer: Optimizer | Mapping[str, Optimizer] = field(default_factory=Adam)
+    """The optimiser, of all parts or a mapping by part."""
+    max_grad_norm: Clip | Mapping[str, Clip] = None
+    """Clip gradients to this norm, of each part or a mapping by part. None: no clipping."""
+    exploration: Exploration | None = None
+    """The exploration strategy; None samples from the policy alone."""
+    sends: Literal["acting", "all"] = "acting"
+    """Weights that workers are sent: of the parts that act, or of all, for those that compute TD errors or gradients."""
+
+    def __post_init__(self) -> None:
+        check_agent("Agent", self)
+
+    def optimizer_of(self, part: str) -> Optimizer:
+        """The optimiser of a part."""
+        return self.optimizer.get(part, USUAL_OPTIMIZER) if isinstance(self.optimizer, Mapping) else self.optimizer
+
+    def clip_of(self, part: str) -> Clip:
+        """The largest gradient norm of a part."""
+        return self.max_grad_norm.get(part) if isinstance(self.max_grad_norm, Mapping) else self.max_grad_norm
+
+
+AnyAgent = Agent[Any, Any]  # Any: workers with several policies know the names of their agents, not the types of their losses
+AnyLoss = Loss[Any, Any]  # Any: as above
+USUAL_OPTIMIZER: Optimizer = Adam()
+
+
+def agent_of(where: str, loss: AnyLoss, **options: Any) -> AnyAgent:  # Any: the other fields
+    """An agent, whose errors begin with ``where``."""
+    try:
+        return Agent(loss, **options)
+    except PlanError as error:
+        raise PlanError(str(error).replace("Agent: ", f"{where}: ", 1)) from None
+
+
+def check_agent(where: str, agent: AnyAgent) -> None:
+    """Raise a ``PlanError`` that begins with ``where`` if an agent makes no sense."""
+    loss, tried = agent.loss, agent.exploration
+    check.instance(where, "the loss", loss, Loss, "a loss such as PPOLoss()")
+    if type(loss).compute is Loss.compute and type(loss).losses is Loss.losses:
+        raise PlanError(f"{where}: {type(loss).__name__} must define compute, or losses if it has several parts.")
+    if not (agent.model == "auto" or callable(agent.model) or hasattr(agent.model, "build")):
+        raise PlanError(
+            f"{where}: model must be 'auto', a description such as MLP((64, 64)), or a function that builds your module; got "
+            f"{agent.model!r}."
+        )
+    if tried is not None and not hasattr(tried, "start"):
+        raise PlanError(f"{where}: exploration must be an exploration strategy such as EpsilonGreedy(0.1); got {tried!r}.")
+    if isinstance(tried, (EpsilonGreedy, ApexEpsilons)) and isinstance(loss.policy(), ActorCriticSpec):
+        raise PlanError(
+            f"{where}: {type(tried).__name__} is for Q-learning. {type(loss).__name__} trains a stochastic policy, whose "
+            "log-probabilities would be wrong. Leave out exploration=."
+        )
+    for name, (fits, example) in OF_PARTS.items():
+        given = getattr(agent, name)
+        for part, each in given.items() if isinstance(given, Mapping) else [(None, given)]:
+            if part is not None:
+                check.one_of(where, f"each part in {name}", part, tuple(loss.parts()))
+            if not fits(each):
+                raise PlanError(f"{where}: {name} must be {example}; got {each!r}.")
+            if name == "max_grad_norm" and each is not None:
+                check.positive(where, name, each)
+    check.one_of(where, "sends", agent.sends, ("acting", "all"))
+
+
+def differences(one: AnyAgent, other: AnyAgent) -> list[str]:
+    """Where two agents differ, in words: what the first has, then what the second has."""
+    found = []
+    for each in fields(one):
+        mine, others = getattr(one, each.name), getattr(other, each.name)
+        if mine != others:
+            found.append(f"{each.name}={_shortened(mine, others)} and {each.name}={_shortened(others, mine)}")
+    return found
+
+
+def _shortened(value: object, other: object) -> str:
+    """A dataclass with just those fields in which it differs from another of its class."""
+    if type(value) is not type(other) or not hasattr(value, "__dataclass_fields__"):
+        return repr(value)
+    names = [each.name for each in fields(value) if getattr(value, each.name) != getattr(other, each.name)]  # type: ignore[arg-type]  # see above
+    said = ", ".join(f"{name}={_shortened(getattr(value, name), getattr(other, name))}" for name in names)
+    return f"{type(value).__name__}({said})"
