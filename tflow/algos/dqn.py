@@ -2,37 +2,30 @@
 
 Implements, each an option: double Q-learning (arXiv 1509.06461), dueling networks (1511.06581), n-step returns, prioritized
 replay (1511.05952), distributional Q-learning (C51 1707.06887, QR-DQN 1710.10044), noisy networks (1706.10295). The target
-network is a copy of the weights, updated every ``target_every`` updates. The replay ratio is fixed: ``samples_per_insert`` rows
-are sampled per row inserted.
+network is a copy of the weights, updated every ``target_every`` updates. ``update_ratio`` updates are made per env step.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
-from tflow.algos.algorithm import SinglePolicy, agreed
-from tflow.combinators import check
+from tflow.algos.off_policy import OffPolicy, off_policy_plan
 from tflow.combinators.runnable import Plan
 from tflow.combinators.stream import Iter
-from tflow.combinators.union import Union
 from tflow.rl.data.batch import Rollout
 from tflow.rl.learning.losses import DQNLoss, Loss, Replayed
-from tflow.rl.learning.training import TrainOneStep, TrainStats
+from tflow.rl.learning.training import TrainStats
 from tflow.rl.metrics import Metrics, ReportMetrics
 from tflow.rl.policy.exploration import EpsilonGreedy, Exploration
 from tflow.rl.policy.policy_spec import QSpec
-from tflow.rl.replay.replay_spec import ParallelReplay, ReplayActors, SendPriorities, StoreToBuffer, create_replay_actors
 from tflow.rl.rollout.worker_spec import AnyWorkers, ParallelRollouts
 from tflow.rl.schedules import Linear, Schedule
 from tflow.types import Async
 
-TRAINING_WEIGHT = 1_000
-"""Turns of training per turn of storing: training goes first, until ``samples_per_insert`` makes it wait."""
-
 
 @dataclass(frozen=True, kw_only=True)
-class DQN(SinglePolicy):
+class DQN(OffPolicy):
     """Deep Q-learning.
 
     Args:
@@ -75,9 +68,6 @@ class DQN(SinglePolicy):
         noisy: Noisy networks: explore by learned noise on the weights behind the encoder. Set ``epsilon=0`` with it.
     """
 
-    supports_recurrent: ClassVar[bool] = False
-    num_workers: int = 1
-    """Rollout workers, each a process of its own on Ray. More: faster sampling."""
     fragment: int = 16
     """Env steps per env and rollout, at least ``n_step``; usually 1 to 64. The last ``n_step - 1`` of each have shorter n-step
     returns."""
@@ -85,35 +75,29 @@ class DQN(SinglePolicy):
     """Learning rate, or a schedule over env steps; usually 1e-5 to 1e-3. Larger: faster, but less stable."""
     max_grad_norm: float | None = 10.0
     """Clip gradients to this global norm; usually 1 to 40. Smaller: more stable, but slower. None: no clipping."""
+    batch: int = 64
+    """Rows per update; usually 32 to 512. Larger: less noisy gradients, more compute."""
+    capacity: int = 50_000
+    """Rows in the replay buffer; usually 1e4 to 1e6. Larger: more diverse, but more off-policy."""
+    learning_starts: int = 1_000
+    """Rows in the replay buffer before learning starts; usually 1e3 to 1e5. Larger: less overfitting to the first episodes."""
+    update_ratio: float | Schedule = 0.25
+    """Updates per env step from then on, or a schedule; usually 1/64 to 1. Larger: fewer env steps, more compute, more
+    overfitting."""
+    n_step: int = 3
+    """Rewards summed before bootstrapping; usually 1 to 5. Larger: less bias from bootstrapping, more variance, more
+    off-policy."""
+    prioritized: bool = True
+    """Prioritized experience replay: sample rows by their TD error. False: uniformly."""
     epsilon: float | Schedule = Linear(1.0, 0.02, steps=8_000)
     """Epsilon-greedy: the probability of a random action, or a schedule; usually annealed from 1 to 0.01..0.1. Use 0 with
     ``noisy``."""
-    batch: int = 64
-    """Rows per update; usually 32 to 512. Larger: less noisy gradients, more compute."""
-    num_replay: int = 1
-    """Replay actors, among which ``capacity`` is divided. More: higher throughput on Ray."""
-    capacity: int = 50_000
-    """Rows in the replay buffer; usually 1e4 to 1e6. Larger: more diverse, but more off-policy."""
-    min_size: int = 1_000
-    """Rows in the replay buffer before learning starts; usually 1e3 to 1e5. Larger: less overfitting to the first episodes."""
-    samples_per_insert: float = 16.0
-    """Replay ratio: rows sampled per row inserted; usually 1 to 32. Larger: fewer env steps, more compute, more overfitting."""
     target_every: int = 50
     """Updates between copies of the weights to the target network; usually 50 to 10,000. Larger: more stable, but slower."""
     double: bool = True
     """Double Q-learning: the policy chooses the next action, the target network evaluates it. Less overestimation."""
     dueling: bool = False
     """Dueling network: separate streams for the state value and the advantages of actions."""
-    n_step: int = 3
-    """Rewards summed before bootstrapping; usually 1 to 5. Larger: less bias from bootstrapping, more variance, more
-    off-policy."""
-    prioritized: bool = True
-    """Prioritized experience replay: sample rows by their TD error. False: uniformly."""
-    alpha: float = 0.6
-    """Priority exponent: 0 is uniform sampling, 1 in proportion to the priorities; usually 0.5 to 0.7."""
-    beta: float | Schedule = 0.4
-    """Exponent of the importance-sampling weights, or a schedule: 0 is no correction, 1 a full one; usually 0.4, annealed
-    to 1."""
     kind: Literal["scalar", "categorical", "quantile"] = "scalar"
     """Output per action: a Q-value (``"scalar"``), or a distribution, as in C51 (``"categorical"``) or QR-DQN
     (``"quantile"``)."""
@@ -126,31 +110,12 @@ class DQN(SinglePolicy):
     noisy: bool = False
     """Noisy networks: explore by learned noise on the weights behind the encoder. Set ``epsilon=0`` with it."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check.integer(type(self).__name__, "n_step", self.n_step, least=1, most=self.fragment, hint="Make fragment= longer.")
-
     def loss(self) -> Loss[Replayed, Async]:
         spec = QSpec(dueling=self.dueling, kind=self.kind, atoms=self.atoms, v_min=self.v_min, v_max=self.v_max, noisy=self.noisy)
         return DQNLoss(double=self.double, target_every=self.target_every, spec=spec)
 
     def exploration(self) -> Exploration:
         return EpsilonGreedy(self.epsilon)
-
-    def replay(self) -> ReplayActors:
-        """The replay actors."""
-        return create_replay_actors(
-            num_actors=self.num_replay,
-            capacity=self.capacity,
-            batch=self.batch,
-            kind="prioritized" if self.prioritized else "uniform",
-            min_size=self.min_size,
-            samples_per_insert=self.samples_per_insert,
-            alpha=self.alpha,
-            beta=self.beta,
-            n_step=self.n_step,
-            gamma=self.gamma,
-        )
 
     def plan(self) -> Plan[Metrics]:
         workers = self.workers(self.loss())
@@ -159,8 +124,4 @@ class DQN(SinglePolicy):
 
 def dqn_plan(stream: Iter[Rollout], workers: AnyWorkers, config: DQN | None = None) -> Iter[TrainStats]:
     """Stores rollouts, and trains on replayed batches."""
-    loss, config = agreed("dqn_plan", workers, config, DQN()), config or DQN()
-    buffer = config.replay()
-    store = stream.for_each(StoreToBuffer(buffer))
-    trained = ParallelReplay(buffer).gather_sync().for_each(TrainOneStep(workers, loss=loss)).for_each(SendPriorities())
-    return Union(store.drain(), trained, weights=(1, TRAINING_WEIGHT))
+    return off_policy_plan("dqn_plan", stream, workers, config, DQN())

@@ -199,15 +199,15 @@ class GaussianNoise:
 
 
 class _Gaussian(Explorer):
-    def __init__(self, sigma: Schedule, form: ActionForm) -> None:
-        self._sigma, self._form = sigma, form
+    def __init__(self, sigma: Schedule, form: ActionForm, factors: Array | float = 1.0) -> None:
+        self._sigma, self._form, self._factors = sigma, form, np.asarray(factors, np.float32)
 
     def apply(self, actions: Array, *, steps: int, rng: np.random.Generator, masks: Array | None = None) -> Array:
-        noise = rng.standard_normal(actions.shape, dtype=np.float32) * np.float32(self._sigma.at(steps))
+        noise = rng.standard_normal(actions.shape, dtype=np.float32) * (np.float32(self._sigma.at(steps)) * self._factors)
         return clipped_to_bounds(actions + noise, self._form)
 
     def metrics(self, steps: int) -> dict[str, float]:
-        return {"sigma": self._sigma.at(steps)}
+        return {"sigma": self._sigma.at(steps) * float(self._factors.mean())}
 
 
 @dataclass(frozen=True)
@@ -252,6 +252,88 @@ class _OrnsteinUhlenbeck(Explorer):
 
     def restore(self, state: Mapping[str, Array]) -> None:
         self._noise = np.array(state["noise"], dtype=np.float32)
+
+
+@dataclass(frozen=True)
+class ApexNoise:
+    """Gaussian noise with a constant sigma per env (Ape-X DPG, Horgan et al. 2018): ``base ** (1 + alpha * i / (N - 1))`` for env
+    i of the N envs of all workers. A single env gets ``base``."""
+
+    base: float = 0.4
+    """Largest sigma, in the units of actions; usually 0.3 to 0.5. Larger: more exploration."""
+    alpha: float = 3.0
+    """Exponent; usually 1 to 7. Larger: more envs act almost without noise."""
+
+    def __post_init__(self) -> None:
+        _probability("ApexNoise", "base", self.base)
+        check.at_least_zero("ApexNoise", "alpha", self.alpha)
+
+    def start(self, num_envs: int, form: ActionForm, *, shard_index: int = 0, shard_count: int = 1) -> Explorer:
+        _shard("ApexNoise", num_envs, shard_index, shard_count)
+        sigmas = ApexEpsilons(self.base, self.alpha).epsilons(num_envs * shard_count)[shard_index * num_envs :][:num_envs]
+        return _Gaussian(schedule_of(1.0), _bounded("ApexNoise", form), sigmas.astype(np.float32)[:, None])
+
+
+# --------------------------------------------------------------------------- any actions
+
+
+@dataclass(frozen=True)
+class RandomFirst:
+    """Actions drawn uniformly for the first env steps, so that replay begins with all kinds of them."""
+
+    steps: int = 100
+    """Env steps of all workers with random actions; usually 100 to 25,000."""
+    then: Exploration | None = None
+    """The exploration strategy after that; None samples from the policy alone."""
+
+    def __post_init__(self) -> None:
+        check.integer("RandomFirst", "steps", self.steps, least=0)
+        if self.then is not None and not hasattr(self.then, "start"):
+            raise PlanError(f"RandomFirst: then must be an exploration strategy such as GaussianNoise(0.1); got {self.then!r}.")
+
+    def start(self, num_envs: int, form: ActionForm, *, shard_index: int = 0, shard_count: int = 1) -> Explorer:
+        _shard("RandomFirst", num_envs, shard_index, shard_count)
+        if form.size and not (np.isfinite(form.low).all() and np.isfinite(form.high).all()):
+            raise PlanError("RandomFirst: uniform actions need finite bounds. Leave it out, or give the action space some.")
+        shard = {"shard_index": shard_index, "shard_count": shard_count}
+        return _RandomFirst(self.steps, form, Explorer() if self.then is None else self.then.start(num_envs, form, **shard))
+
+
+class _RandomFirst(Explorer):
+    def __init__(self, steps: int, form: ActionForm, then: Explorer) -> None:
+        self._steps, self._form, self._then = steps, form, then
+
+    def weights(self, flat: Array, *, rng: np.random.Generator) -> Array:
+        return self._then.weights(flat, rng=rng)
+
+    def apply(self, actions: Array, *, steps: int, rng: np.random.Generator, masks: Array | None = None) -> Array:
+        if steps >= self._steps:
+            return self._then.apply(actions, steps=steps, rng=rng, masks=masks)
+        if self._form.choices:
+            drawn = uniform_choices(rng.random((len(self._form.choices), len(actions))), self._form.choices, masks)
+            return drawn.T if actions.ndim > 1 else drawn[0]
+        low, high = np.broadcast_to(self._form.low, actions.shape), np.broadcast_to(self._form.high, actions.shape)
+        return rng.uniform(low, high).astype(actions.dtype)
+
+    def logp(self, actions: Array, own: Array, *, steps: int, masks: Array | None = None) -> Array:
+        if steps >= self._steps:
+            return self._then.logp(actions, own, steps=steps, masks=masks)
+        return super().logp(actions, own, steps=steps, masks=masks)
+
+    def ended(self, rows: Array) -> None:
+        self._then.ended(rows)
+
+    def adapt(self, unperturbed: Array, perturbed: Array) -> None:
+        self._then.adapt(unperturbed, perturbed)
+
+    def metrics(self, steps: int) -> dict[str, float]:
+        return self._then.metrics(steps)
+
+    def state(self) -> dict[str, Array]:
+        return self._then.state()
+
+    def restore(self, state: Mapping[str, Array]) -> None:
+        self._then.restore(state)
 
 
 # --------------------------------------------------------------------------- weights

@@ -337,6 +337,43 @@ class SquashedGaussian(Gaussian):
         return np.tanh(values), logp - slopes.sum(axis=1)
 
 
+class Deterministic(Gaussian):
+    """The action itself, squashed into [-1, 1] by tanh, which ``to_env`` rescales to the bounds (as in DDPG and TD3)."""
+
+    def __init__(self, space: spaces.Box) -> None:
+        _check_bounds("Deterministic", space)
+        super().__init__(space, rescale=True)
+        self.inputs, self.free = self.form.size, 0
+
+    def sample(self, inputs: Tensor, generator: Generator | None = None) -> Tensor:
+        return inputs.tanh()
+
+    def mode(self, inputs: Tensor) -> Tensor:
+        return inputs.tanh()
+
+    def logp(self, inputs: Tensor, actions: Tensor) -> Tensor:
+        return torch.zeros_like(inputs[..., 0])
+
+    def entropy(self, inputs: Tensor) -> Tensor:
+        return torch.zeros_like(inputs[..., 0])
+
+    def kl(self, old_inputs: Tensor, new_inputs: Tensor) -> Tensor:
+        raise TflowError("Deterministic: a deterministic policy has no KL divergence.")
+
+    def sample_numpy(self, inputs: Array, rng: np.random.Generator, masks: Array | None = None) -> tuple[Array, Array]:
+        if masks is not None:
+            raise TflowError("Deterministic: action masks need a Discrete or MultiDiscrete action space.")
+        return np.tanh(inputs), np.zeros(len(inputs), np.float32)
+
+
+def _check_bounds(option: str, space: spaces.Box) -> None:
+    if not (np.isfinite(space.low).all() and np.isfinite(space.high).all()):
+        raise PlanError(
+            f"{option}: needs finite bounds, but the action space is {space}. Give it some with a wrapper, such as "
+            "gymnasium.wrappers.RescaleAction, or use PPO."
+        )
+
+
 def _log_slope(values: Tensor) -> Tensor:
     """The logarithm of the derivative of tanh, without the cancellation in log(1 - tanh(x) ** 2)."""
     return 2 * (math.log(2) - values - functional.softplus(-2 * values))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 
 import numpy as np
 import torch
@@ -54,11 +54,6 @@ class Evaluated(NamedTuple):
 class Policy(ABC):
     """A network, its head, and its flat weights."""
 
-    parts: ClassVar[Mapping[str, Sequence[str]]] = {}
-    """The parts of the weights: for each the children of the network that belong to it; empty if all are one part."""
-    acting: ClassVar[Sequence[str]] = ()
-    """The parts that it needs to act; empty if all are."""
-
     def __init__(
         self, spec: PolicySpec, model: ModelLike, observation_space: AnySpace, action_space: AnySpace, device: str
     ) -> None:
@@ -89,9 +84,19 @@ class Policy(ABC):
         """Make the network, with fresh weights."""
 
     @property
-    @abstractmethod
+    def parts(self) -> Mapping[str, Sequence[str]]:
+        """The parts of the weights: for each the children of the network that belong to it; empty if all are one part."""
+        return {}
+
+    @property
+    def acting(self) -> Sequence[str]:
+        """The parts that it needs to act; empty if all are."""
+        return ()
+
+    @property
     def state_size(self) -> int:
         """Size of the recurrent state; 0 if it is not recurrent."""
+        return 0
 
     def __repr__(self) -> str:
         what = f"{self.observation_space} -> {self.action_space}"

@@ -91,6 +91,48 @@ class QSpec(PolicySpec):
         return QPolicy(self, model, observation_space, action_space, device)
 
 
+@dataclass(frozen=True)
+class ActorQSpec(PolicySpec):
+    """An actor and Q-functions of observations and actions, as in SAC and TD3. For discrete actions they give all Q-values."""
+
+    deterministic: bool = False
+    """Deterministic actor, as in DDPG and TD3; otherwise a squashed Gaussian, or a categorical one for discrete actions."""
+    critics: int = 2
+    """Q-functions, computed together; usually 1 to 10."""
+    quantiles: int = 1
+    """Quantiles of the return that each Q-function predicts, as in TQC; 1 is the mean, usually 25 otherwise."""
+    temperature: float | None = None
+    """Initial temperature, which is then learned (SAC). None: it has none."""
+    critic_model: ModelLike | None = None
+    """The network of the Q-functions; None takes that of the actor."""
+    dropout: float = 0.0
+    """Dropout probability in the Q-functions, as in DroQ; usually 0 to 0.1."""
+    layer_norm: bool = False
+    """Layer normalisation in the Q-functions, as in DroQ."""
+    batch_renorm: bool = False
+    """Batch renormalisation in actor and Q-functions, as in CrossQ."""
+    sde: bool = False
+    """State-dependent exploration: noise that is a function of the features, and stays the same for ``sde_every`` steps."""
+    sde_every: int = 64
+    """Steps between draws of the noise of state-dependent exploration; usually 4 to 64. Larger: smoother actions."""
+
+    def __post_init__(self) -> None:
+        check.integer("ActorQSpec", "critics", self.critics, least=1)
+        check.integer("ActorQSpec", "quantiles", self.quantiles, least=1)
+        check.integer("ActorQSpec", "sde_every", self.sde_every, least=1)
+        if self.temperature is not None:
+            check.positive("ActorQSpec", "temperature", self.temperature)
+        if not 0 <= self.dropout < 1:
+            raise PlanError(f"ActorQSpec: dropout is a probability below 1, got {self.dropout}.")
+        if self.sde and self.deterministic:
+            raise PlanError("ActorQSpec: sde=True needs a stochastic actor; explore with GaussianNoise() instead.")
+
+    def build(self, model: ModelLike, observation_space: AnySpace, action_space: AnySpace, device: Device) -> Policy:
+        from tflow.rl.policy.actor_q import ActorQ
+
+        return ActorQ(self, model, observation_space, action_space, device)
+
+
 def chosen_device(device: Device) -> str:
     """The device that "auto" means here."""
     import torch

@@ -1,0 +1,96 @@
+"""What off-policy algorithms share: replay, its limits, and the sub-flow that stores rollouts and trains on replayed batches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+from tflow.algos.algorithm import SinglePolicy, Trains, agreed
+from tflow.combinators import check
+from tflow.combinators.stream import Iter
+from tflow.combinators.union import Union
+from tflow.rl.data.batch import Rollout
+from tflow.rl.learning.losses import Loss, Replayed
+from tflow.rl.learning.training import TrainOneStep, TrainStats
+from tflow.rl.replay.replay_spec import ParallelReplay, ReplayActors, SendPriorities, StoreToBuffer, create_replay_actors
+from tflow.rl.rollout.worker_spec import AnyWorkers
+from tflow.rl.schedules import Schedule
+from tflow.types import Async
+
+TRAINING_WEIGHT = 1_000
+"""Turns of training per turn of storing: training goes first, until ``update_ratio`` makes it wait."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OffPolicy(SinglePolicy):
+    """Base class of algorithms that learn from replay."""
+
+    supports_recurrent: ClassVar[bool] = False
+    num_workers: int = 1
+    """Rollout workers, each a process of its own on Ray. More: faster sampling."""
+    batch: int = 256
+    """Rows per update; usually 32 to 512. Larger: less noisy gradients, more compute."""
+    num_replay: int = 1
+    """Replay actors, among which ``capacity`` is divided. More: higher throughput on Ray."""
+    capacity: int = 1_000_000
+    """Rows in the replay buffer; usually 1e4 to 1e6. Larger: more diverse, but more off-policy."""
+    learning_starts: int = 100
+    """Rows in the replay buffer before learning starts; usually 1e2 to 1e5. Larger: less overfitting to the first episodes."""
+    update_ratio: float | Schedule = 1.0
+    """Updates per env step from then on, or a schedule; usually 1/64 to 20. Larger: fewer env steps, more compute, more
+    overfitting."""
+    n_step: int = 1
+    """Rewards summed before bootstrapping; usually 1 to 5. Larger: less bias from bootstrapping, more variance, more
+    off-policy."""
+    prioritized: bool = False
+    """Prioritized experience replay: sample rows by their TD error. False: uniformly."""
+    alpha: float = 0.6
+    """Priority exponent: 0 is uniform sampling, 1 in proportion to the priorities; usually 0.5 to 0.7."""
+    beta: float | Schedule = 0.4
+    """Exponent of the importance-sampling weights, or a schedule: 0 is no correction, 1 a full one; usually 0.4, annealed
+    to 1."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check.integer(type(self).__name__, "n_step", self.n_step, least=1, most=self.fragment, hint="Make fragment= longer.")
+
+    def replay(self) -> ReplayActors:
+        """The replay actors."""
+        return create_replay_actors(
+            num_actors=self.num_replay,
+            capacity=self.capacity,
+            batch=self.batch,
+            kind="prioritized" if self.prioritized else "uniform",
+            min_size=self.learning_starts,
+            samples_per_insert=float(self.update_ratio) * self.batch,  # type: ignore[arg-type]  # XXX interim
+            alpha=self.alpha,
+            beta=self.beta,
+            n_step=self.n_step,
+            gamma=self.gamma,
+        )
+
+
+class Replays(Trains[Loss[Replayed, Async]], Protocol):
+    """A configuration with replay, and a loss for replayed rows."""
+
+    def replay(self) -> ReplayActors:
+        """The replay actors."""
+        ...
+
+
+def off_policy_plan(
+    where: str, stream: Iter[Rollout], workers: AnyWorkers, config: Replays | None, usual: Replays
+) -> Iter[TrainStats]:
+    """Stores rollouts, and trains on replayed batches: the sub-flow of DQN, SAC, TD3 and their relatives.
+
+    Args:
+        where: The name of the sub-flow, for errors.
+        stream: The rollouts.
+        workers: The workers, which carry the agent.
+        config: The configuration; None takes the agent of the workers, and replay as usual.
+        usual: The usual configuration of the algorithm.
+    """
+    loss, buffer = agreed(where, workers, config, usual), (config or usual).replay()
+    store = stream.for_each(StoreToBuffer(buffer))
+    trained = ParallelReplay(buffer).gather_sync().for_each(TrainOneStep(workers, loss=loss)).for_each(SendPriorities())
+    return Union(store.drain(), trained, weights=(1, TRAINING_WEIGHT))

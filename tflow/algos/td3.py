@@ -1,0 +1,86 @@
+"""TD3: twin delayed deep deterministic policy gradient (Fujimoto et al. 2018, arXiv 1802.09477).
+
+Implements: a deterministic actor with Gaussian exploration noise, twin Q-functions whose smallest target counts, delayed updates
+of the actor, smoothing of the target actions. What differs from the paper: target networks move after every update, not only
+after those of the actor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tflow.algos.off_policy import OffPolicy, off_policy_plan
+from tflow.combinators.runnable import Plan
+from tflow.combinators.stream import Iter
+from tflow.rl.data.batch import Rollout
+from tflow.rl.learning.actor_q_losses import TD3Loss
+from tflow.rl.learning.losses import Loss, Replayed
+from tflow.rl.learning.optimizers import Adam, Optimizer
+from tflow.rl.learning.training import TrainStats
+from tflow.rl.metrics import Metrics, ReportMetrics
+from tflow.rl.policy.exploration import Exploration, GaussianNoise, RandomFirst
+from tflow.rl.policy.network_spec import ModelLike
+from tflow.rl.policy.policy_spec import ActorQSpec
+from tflow.rl.rollout.worker_spec import AnyWorkers, EnvLike, ParallelRollouts
+from tflow.rl.schedules import Schedule
+from tflow.types import Async
+
+
+@dataclass(frozen=True, kw_only=True)
+class TD3(OffPolicy):
+    """Twin delayed deep deterministic policy gradient."""
+
+    env: EnvLike = "Pendulum-v1"
+    """The environment: a gymnasium id, a function that makes an env, or an ``EnvSpec``."""
+    num_envs: int = 1
+    """Envs per worker, stepped together as a vector env; usually 1 to 16. More: faster sampling, older policies."""
+    fragment: int = 1
+    """Env steps per env and rollout, at least ``n_step``; usually 1 to 64. Longer: less overhead, older policies."""
+    lr: float | Schedule = 1e-3
+    """Learning rate, or a schedule over env steps; usually 1e-4 to 1e-3. Larger: faster, but less stable."""
+    critic_lr: float | Schedule | None = None
+    """Learning rate of the Q-functions; None takes ``lr``."""
+    max_grad_norm: float | None = None
+    """Clip the gradient of each part to this norm. None: no clipping."""
+    learning_starts: int = 1_000
+    """Env steps with random actions before learning starts; usually 1e3 to 25e3. Larger: less overfitting to the first ones."""
+    tau: float = 0.005
+    """Polyak coefficient of the target networks; usually 0.001 to 0.02. Larger: faster, but less stable."""
+    noise: float | Schedule = 0.1
+    """Standard deviation of the exploration noise, for actions in [-1, 1], or a schedule; usually 0.1 to 0.3. Larger: more
+    exploration."""
+    critics: int = 2
+    """Q-functions, computed in one pass; usually 2. More: less overestimation, more compute."""
+    actor_every: int = 2
+    """Policy delay: updates of the Q-functions per update of the actor; usually 2."""
+    smoothing: float = 0.2
+    """Standard deviation of the noise on target actions, for actions in [-1, 1]; usually 0.2. Larger: smoother Q-functions."""
+    smoothing_clip: float = 0.5
+    """Largest absolute value of that noise; usually 0.5."""
+    critic_model: ModelLike | None = None
+    """The network of the Q-functions; None takes ``model``."""
+
+    def loss(self) -> Loss[Replayed, Async]:
+        return TD3Loss(
+            tau=self.tau,
+            actor_every=self.actor_every,
+            smoothing=self.smoothing,
+            smoothing_clip=self.smoothing_clip,
+            spec=ActorQSpec(deterministic=True, critics=self.critics, critic_model=self.critic_model),
+        )
+
+    def optimizer(self) -> Mapping[str, Optimizer]:
+        return {"actor": Adam(lr=self.lr, eps=1e-8), "critics": Adam(lr=self.critic_lr or self.lr, eps=1e-8)}
+
+    def exploration(self) -> Exploration:
+        return RandomFirst(self.learning_starts, GaussianNoise(self.noise))
+
+    def plan(self) -> Plan[Metrics]:
+        workers = self.workers(self.loss())
+        return ReportMetrics(td3_plan(ParallelRollouts(workers).gather_sync(), workers, self), workers)
+
+
+def td3_plan(stream: Iter[Rollout], workers: AnyWorkers, config: TD3 | None = None) -> Iter[TrainStats]:
+    """Stores rollouts, and trains on replayed batches."""
+    return off_policy_plan("td3_plan", stream, workers, config, TD3())

@@ -1,0 +1,227 @@
+"""Policies with an actor and Q-functions: what SAC, TD3 and their relatives train. Workers are sent the actor alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from torch import Tensor, nn
+
+from tflow.errors import PlanError
+from tflow.rl.data.arrays import Array, Obs
+from tflow.rl.policy.ensemble import EnsembleMLP
+from tflow.rl.policy.flat import tensor
+from tflow.rl.policy.heads import LOG_STD_RANGE, Categorical, Deterministic, Head, SquashedGaussian, head_for
+from tflow.rl.policy.network import Flat, RecurrentEncoder, TensorObs, scaled
+from tflow.rl.policy.network_spec import MLP, DictEncoder, Encoder, ModelLike, build_encoder, is_compound, is_image
+from tflow.rl.policy.policy import Acted, Policy
+from tflow.rl.policy.policy_spec import ActorQSpec
+
+if TYPE_CHECKING:
+    from tflow.rl.policy.network_spec import AnySpace
+
+USUAL = MLP((256, 256), "relu")
+"""The network that ``model="auto"`` means for vectors, and the layers behind any other encoder of the Q-functions."""
+
+
+class Actor(nn.Module):
+    """An encoder, and the inputs of the head. With ``batch_renorm``, the dense layers are renormalised.
+
+    With ``sde`` the standard deviation is that of the features times a matrix of Gaussian noise, whose scales are learned.
+    """
+
+    def __init__(self, encoder: Encoder, layers: MLP | None, outputs: int, *, sde_actions: int = 0) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.layers = None if layers is None else EnsembleMLP(1, encoder.features, layers, outputs, batch_renorm=True)
+        size = encoder.features
+        self.out = scaled(nn.Linear(size, outputs - sde_actions), 0.01) if layers is None else None
+        self.sde = nn.Parameter(torch.full((size, sde_actions), -2.0)) if sde_actions else None
+
+    def forward(self, obs: TensorObs, *, train: bool = False) -> Tensor:
+        """The inputs of the head."""
+        features = self.encoder(obs)
+        if self.layers is not None:
+            renormalised: Tensor = self.layers(features, train=train)[0]
+            return renormalised
+        assert self.out is not None
+        inputs: Tensor = self.out(features)
+        return inputs if self.sde is None else torch.cat((inputs, self.sde_log_std(features)), -1)
+
+    def sde_log_std(self, features: Tensor) -> Tensor:
+        """The log standard deviation of state-dependent noise."""
+        assert self.sde is not None
+        scales = self.sde.clamp(*LOG_STD_RANGE)
+        return 0.5 * (features.square() @ (2 * scales).exp() + 1e-6).log()
+
+
+class Critics(nn.Module):
+    """Q-functions: (members, rows, outputs) of observations and actions, or of observations alone if actions are discrete."""
+
+    def __init__(
+        self, encoder: Encoder, layers: MLP, members: int, actions: int, outputs: int, *, dropout: float, batch_renorm: bool
+    ) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.layers = EnsembleMLP(
+            members, encoder.features + actions, layers, outputs, dropout=dropout, batch_renorm=batch_renorm
+        )
+
+    def forward(
+        self, obs: TensorObs, actions: Tensor | None, *, train: bool = False, generator: torch.Generator | None = None
+    ) -> Tensor:
+        features = self.encoder(obs)
+        joint = features if actions is None else torch.cat((features, actions), -1)
+        values: Tensor = self.layers(joint, train=train, generator=generator)
+        return values
+
+
+class ActorQNet(nn.Module):
+    """The parts of the policy: actor, critics and temperature."""
+
+    def __init__(self, actor: Actor, critics: Critics, temperature: float | None) -> None:
+        super().__init__()
+        self.actor, self.critics = actor, critics
+        self.log_temperature = None if temperature is None else nn.Parameter(torch.tensor([math.log(temperature)]))
+
+
+class ActorQ(Policy):
+    """An actor and Q-functions."""
+
+    def __init__(
+        self, spec: ActorQSpec, model: ModelLike, observation_space: AnySpace, action_space: AnySpace, device: str
+    ) -> None:
+        super().__init__(spec, model, observation_space, action_space, device)
+        self._noise: Array | None = None
+        self._noise_age = 0
+
+    @property
+    def net(self) -> ActorQNet:
+        """The network."""
+        return cast("ActorQNet", self.module)
+
+    @property
+    def options(self) -> ActorQSpec:
+        """The options of the policy."""
+        return cast("ActorQSpec", self.spec)
+
+    @property
+    def parts(self) -> Mapping[str, Sequence[str]]:
+        found = {"actor": ("actor",), "critics": ("critics",)}
+        return found if self.options.temperature is None else {**found, "temperature": ("log_temperature",)}
+
+    @property
+    def acting(self) -> Sequence[str]:
+        return ("actor",)
+
+    @property
+    def discrete(self) -> bool:
+        """True if the actions are discrete: then the Q-functions give one value per action."""
+        return isinstance(self.head, Categorical)
+
+    def make_head(self, action_space: AnySpace) -> Head:
+        if self.options.deterministic:
+            if not isinstance(action_space, spaces.Box):
+                raise PlanError(f"A deterministic actor needs a Box action space, got {action_space}. Use DQN or SAC.")
+            return Deterministic(action_space)
+        if not isinstance(action_space, (spaces.Box, spaces.Discrete)):
+            raise PlanError(f"An actor with Q-functions needs a Box or Discrete action space, got {action_space}. Use PPO.")
+        return head_for(action_space, squash=isinstance(action_space, spaces.Box))
+
+    def make_net(self) -> ActorQNet:
+        spec = self.options
+        if spec.sde and not isinstance(self.head, SquashedGaussian):
+            raise PlanError(f"State-dependent exploration (sde) needs a Box action space, got {self.action_space}.")
+        discrete, size = isinstance(self.head, Categorical), self.head.form.size
+        encoder, layers = encoder_of(self.model, self.observation_space, whole=not spec.batch_renorm)
+        actor = Actor(encoder, layers if spec.batch_renorm else None, self.head.inputs, sde_actions=size if spec.sde else 0)
+        critic_model = self.model if spec.critic_model is None else spec.critic_model
+        encoder, layers = encoder_of(critic_model, self.observation_space, whole=False)
+        if spec.layer_norm:
+            layers = MLP(layers.hidden, layers.activation, layer_norm=True)
+        outputs = (self.head.inputs if discrete else 1) * spec.quantiles
+        critics = Critics(
+            encoder, layers, spec.critics, 0 if discrete else size, outputs, dropout=spec.dropout, batch_renorm=spec.batch_renorm
+        )
+        return ActorQNet(actor, critics, spec.temperature)
+
+    # ------------------------------------------------------------------- acting
+
+    @torch.inference_mode()
+    def rows(
+        self, obs: Obs, rng: np.random.Generator, *, state: Array, masks: Array | None = None, explore: bool = True
+    ) -> Acted:
+        inputs = self.net.actor(self.inputs_of(obs))
+        if explore and self.options.sde:
+            actions, logp = self._explored(obs, inputs, rng)
+        elif explore:
+            actions, logp = self.head.sample_numpy(inputs.cpu().numpy(), rng, masks)
+        else:
+            if masks is not None:
+                inputs = self.head.masked(inputs, tensor(masks).to(self.device))
+            actions = self.head.mode(inputs).cpu().numpy()
+            logp = np.zeros(len(actions), np.float32)
+        return Acted(actions, logp, np.zeros(len(actions), np.float32), state)
+
+    def _explored(self, obs: Obs, inputs: Tensor, rng: np.random.Generator) -> tuple[Array, Array]:
+        """Actions with state-dependent noise: a matrix per row, drawn now and then, times the features."""
+        actor, size = self.net.actor, self.head.form.size
+        features = actor.encoder(self.inputs_of(obs)).cpu().numpy()
+        assert actor.sde is not None
+        if self._noise is None or len(self._noise) != len(features) or self._noise_age >= self.options.sde_every:
+            scales = actor.sde.clamp(*LOG_STD_RANGE).exp().cpu().numpy()
+            self._noise = rng.standard_normal((len(features), *scales.shape), dtype=np.float32) * scales
+            self._noise_age = 0
+        self._noise_age += 1
+        mean, log_std = inputs[:, :size], inputs[:, size:]
+        values = mean + torch.from_numpy(np.einsum("rf,rfa->ra", features, self._noise))
+        logp = self.head.logp(torch.cat((mean, log_std), -1), values.tanh())
+        return values.tanh().cpu().numpy(), logp.cpu().numpy()
+
+    def values(self, obs: Obs, state: Array) -> Array:
+        """Zeros: workers have no Q-functions, and no loss for replayed rows reads values of rollouts."""
+        return np.zeros(len(state), np.float32)
+
+    @torch.inference_mode()
+    def scores(self, obs: Obs) -> Array:
+        inputs = self.net.actor(self.inputs_of(obs))
+        return np.asarray((inputs if self.discrete else self.head.mode(inputs)).cpu().numpy())
+
+    # ------------------------------------------------------------------- for losses
+
+    @property
+    def temperature(self) -> Tensor:
+        """The temperature, with its gradient."""
+        if self.net.log_temperature is None:
+            raise PlanError("This policy has no temperature: ActorQSpec(temperature=...) gives it one.")
+        return self.net.log_temperature.exp()
+
+    def act_on(self, obs: TensorObs, *, train: bool = False) -> Tensor:
+        """The inputs of the head for observations, with gradients."""
+        inputs: Tensor = self.net.actor(obs, train=train)
+        return inputs
+
+    def q_values(self, obs: TensorObs, actions: Tensor | None = None, *, train: bool = False) -> Tensor:
+        """What the Q-functions predict: (members, rows), with a last axis for actions if they are discrete, for quantiles if
+        there are several."""
+        found: Tensor = self.net.critics(obs, actions, train=train, generator=self.generator)
+        if self.discrete and self.options.quantiles > 1:
+            return found.view(*found.shape[:-1], -1, self.options.quantiles)
+        return found if self.discrete or self.options.quantiles > 1 else found.squeeze(-1)
+
+
+def encoder_of(model: ModelLike, space: AnySpace, *, whole: bool) -> tuple[Encoder, MLP]:
+    """The encoder of an observation, and the dense layers behind it. With ``whole``, those of an MLP belong to the encoder; the
+    Q-functions, which also see the action, have them behind it instead."""
+    if model == "auto" and not is_image(space):
+        model = DictEncoder(joint=MLP((256,), "relu")) if is_compound(space) else USUAL
+    if isinstance(model, MLP) and not is_compound(space):
+        return (model.build(space) if whole else Flat(space)), model
+    encoder = build_encoder(model, space)
+    if isinstance(encoder, RecurrentEncoder):
+        raise PlanError(f"An actor with Q-functions cannot be recurrent; got the model {model!r}. PPO, A2C, A3C and IMPALA can.")
+    return encoder, USUAL
