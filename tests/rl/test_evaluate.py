@@ -16,6 +16,7 @@ from tests.rl.toy_envs import ACTIONS, SPACES, PlannedEnv
 from tflow import PlanError, Policy, evaluate
 from tflow.data import Episodes
 from tflow.envs import EnvSpec
+from tflow.errors import EnvError
 from tflow.models import LSTM, MLP, ActorCriticSpec, QSpec
 from tflow.rl.policy.network_spec import ModelLike
 from tflow.rl.policy.policy_spec import PolicySpec, make_policy
@@ -124,12 +125,13 @@ class Closes(PlannedEnv):
 
     open = 0
 
-    def __init__(self) -> None:
+    def __init__(self, fails: bool = False) -> None:
         super().__init__(PLANS)
+        self.fails = fails
         Closes.open += 1
 
     def step(self, action: Any) -> Any:  # Any: gymnasium's
-        if self.at == 1 and self.number == 999:
+        if self.fails:
             raise ValueError("oops")
         return super().step(action)
 
@@ -141,6 +143,8 @@ def test_all_envs_are_closed_whatever_happens() -> None:
     evaluate(policy(), Closes, episodes=3)
     with pytest.raises(PlanError, match="does not fit"):
         evaluate(policy(kind="number", model="auto"), Closes)
+    with pytest.raises(EnvError, match="oops"):
+        evaluate(policy(), partial(Closes, fails=True))
     assert Closes.open == 0
 
 
