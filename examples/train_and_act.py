@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gymnasium
 
-from tflow import Policy, RunFolder, ShowProgress, Stop
+from tflow import Policy, RunFolder, ShowProgress, Stop, evaluate
 from tflow.algos import PPO
 
 
@@ -38,6 +38,7 @@ def main(folder: str = "runs/train_and_act", env_steps: int = 80_000) -> list[fl
     best = Policy.load(f"{folder}/best.safetensors")
     returns = [play(best, seed) for seed in range(3)]
     print(f"the best policy plays {returns}")
+    print(f"over 20 episodes, sampled: {evaluate(best, 'CartPole-v1', episodes=20, deterministic=False)}")
     return returns
 
 

@@ -59,6 +59,7 @@ from .rl.replay.replay_spec import ParallelReplay as ParallelReplay
 from .rl.replay.replay_spec import StoreToBuffer as StoreToBuffer
 from .rl.replay.replay_spec import UpdatePriorities as UpdatePriorities
 from .rl.replay.replay_spec import create_replay_actors as create_replay_actors
+from .rl.rollout.evaluate import evaluate as evaluate
 from .rl.rollout.evaluation import ParallelEvaluations as ParallelEvaluations
 from .rl.rollout.evaluation import create_evaluation_workers as create_evaluation_workers
 from .rl.rollout.worker_spec import ParallelRollouts as ParallelRollouts

@@ -75,7 +75,7 @@ def test_policy_and_target_have_noise_of_their_own_that_the_seed_decides() -> No
 def test_noisy_networks_learn_with_noise_whoever_acted_meanwhile() -> None:
     with DQN(noisy=True, epsilon=0.0, num_envs=2, min_size=40, batch=8, model=TINY).run() as run:
         next(run)
-        run.policy().act(np.zeros(4, np.float32), explore=False)
+        run.policy().act(np.zeros(4, np.float32), deterministic=True)
         next(run)
         (training,) = run.run.ask(run.workers.learner, is_training)
     assert training

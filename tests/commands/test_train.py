@@ -21,8 +21,9 @@ from rich.console import Console
 from tflow import Policy, cli
 from tflow.algos import DQN, PPO
 from tflow.commands.choice import chosen
-from tflow.commands.evaluate import evaluate_folder
+from tflow.commands.evaluate import evaluate_asked
 from tflow.commands.runs import spread
+from tflow.commands.targets import Asked
 from tflow.settings.files import written
 from tflow.settings.run import RunSettings
 
@@ -259,14 +260,16 @@ def test_policies_that_adapt_and_several_policies_are_evaluated(tmp_path: Path) 
     done = tflow_here("train", *maml, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert re.search(r"mean return -?[\d.]+ \(before\) and -?[\d.]+ \(after\) after", done.stdout)
-    assert {phase: each.count for phase, each in evaluate_folder(tmp_path / "maml", episodes=4).items()} == {
+    assert {phase: each.count for phase, each in evaluate_asked(Asked(tmp_path / "maml"), episodes=4).items()} == {
         "before": 4,
         "after": 4,
     }
     both = ("ppo_dqn", "--num-envs", "2", "--ppo-batch", "64", "--workers", "1", "--stop-steps", "200", "--out", "both")
     done = tflow_here("train", *both, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert list(evaluate_folder(tmp_path / "both", episodes=3)) == ["PPO", "DQN"]
+    together, sampled = (evaluate_asked(Asked(tmp_path / "both"), episodes=3, deterministic=best) for best in (None, False))
+    assert list(together) == ["PPO", "DQN"]
+    assert sampled != together
 
 
 def test_what_is_typed_is_what_is_configured() -> None:
@@ -280,7 +283,7 @@ def test_evaluations_do_not_explore_and_follow_their_seed(tmp_path: Path) -> Non
     from tflow import RunFolder, Stop
 
     PPO(num_envs=2, fragment=16).run(stop=Stop(updates=1), callbacks=[RunFolder(tmp_path / "x")]).finish()
-    first, again, other = (evaluate_folder(tmp_path / "x", episodes=4, seed=seed)[""] for seed in (0, 0, 1))
+    first, again, other = (evaluate_asked(Asked(tmp_path / "x"), episodes=4, seed=seed)[""] for seed in (0, 0, 1))
     assert first == again
     assert first != other
     assert first.count == 4

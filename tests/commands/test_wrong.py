@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from gymnasium.spaces import Box, Discrete
+from torch import nn
 
 from tflow import cli
 from tflow.algos import PPO
@@ -60,7 +61,33 @@ WRONG: dict[str, str] = {
     "train ppo_dqn --ppo.epoch 3": "PPO has no field 'epoch'. Did you mean epochs?",
     "train ppo --out done": "There is a run in 'done' already. Choose another folder, or remove that one.",
     "eval": "Missing argument 'run'. See tflow eval --help.",
-    "eval nowhere": "'nowhere' is not a run folder: it has no config.toml. tflow train makes one.",
+    "eval nowhere": "There is no 'nowhere'. Name a run folder, which tflow train makes, or a policy file.",
+    "eval nowhere.safetensors --env CartPole-v1": "There is no 'nowhere.safetensors'. Name a run folder, which ",
+    "eval seeds": "'seeds' is not a run folder: it has neither config.toml nor policy.safetensors. tflow train makes one.",
+    "eval taken": "'taken' is not a run folder: it has neither config.toml nor policy.safetensors. tflow train makes one.",
+    "eval .": "'.' is not a run folder: it has neither config.toml nor policy.safetensors. There are runs in it: adapts, ",
+    "eval begun": "'begun' has no policy.safetensors: it ended before anything was learned.",
+    "eval two": "'two' has several policies: policy-a.safetensors, policy-b.safetensors. Name one of these files, and an env ",
+    "eval both/policy-PPO.safetensors": "'both/policy-PPO.safetensors' is one of 2 policies that act together: evaluate them "
+    "all, tflow eval both, or say --env for an env of its own.",
+    "eval lone.safetensors": "Which env? Nothing beside 'lone.safetensors' says it. Say --env ID, or --env FILE.py:NAME.",
+    "eval lone.safetensors --best --env CartPole-v1": "--best is for run folders; 'lone.safetensors' is a file. Leave it out.",
+    "eval lone.safetensors --env CartPol-v1": "CartPol-v1: is not an env that gymnasium knows. Did you mean CartPole-v1 or ",
+    "eval lone.safetensors --env nowhere.py:Env": "There is no file 'nowhere.py'.",
+    "eval lone.safetensors --env mine.py": "'mine.py' is a file. Say what in it: mine.py:NAME.",
+    "eval lone.safetensors --env mine.py:answer": "tflow eval: env must be a gymnasium id, EnvSpec(...), or FILE.py:NAME of what",
+    "eval lone.safetensors --env mine.py:helper": "helper, env 0: ",
+    "eval lone.safetensors --env Acrobot-v1": "Acrobot-v1 does not fit the policy: its observation space is Box(",
+    "eval lone.safetensors --env CartPole-v1 --model mine.py:crash": "'lone.safetensors': its model raised RuntimeError: net ",
+    "eval lone.safetensors --env CartPole-v1 --model MLP((8,))": "lone.safetensors: the weights do not fit the model: ",
+    "eval lone.safetensors --env CartPole-v1 --model 3": "tflow eval: model must be auto, a description such as MLP((64, 64)), ",
+    "eval lone.safetensors --env CartPole-v1 --model MPL()": "'MPL()': there is no MPL. Did you mean MLP or IMPALA?",
+    "eval own.safetensors --env CartPole-v1": "own.safetensors: the model was your own module; pass it again as model= "
+    "(--model FILE.py:NAME of tflow eval).",
+    "eval mine.py --env CartPole-v1": "mine.py is not a policy saved by tflow: ",
+    "eval done/config.toml": "'done/config.toml' is not a policy. Name its folder, tflow eval done, or a policy file in it.",
+    "eval adapts --deterministic": "A policy that adapts to tasks learns from actions that are sampled. Leave out ",
+    "eval done --explore": "No such option: --explore",
     "eval done": "'done' has no policy.safetensors: it ended before anything was learned.",
     "eval done --best": "'done' has no best.safetensors: no evaluation was made before it ended (--eval-every).",
     "eval done --episodes none": "Invalid value for '--episodes': ",
@@ -80,8 +107,17 @@ WRONG: dict[str, str] = {
     "train ppo --out=": "--out is empty. Name a folder, or leave it out for a new one in runs/.",
     "train ppo --seeds 0..1 --out seeds": "There are runs in 'seeds' already. Choose another folder, or remove that one.",
     "train ppo --out taken": "There is a run in 'taken' already. Choose another folder, or remove that one.",
-    "eval other": "'other/policy.safetensors' does not fit the env and the model of its config.toml: ",
+    "eval other": "Acrobot-v1 does not fit the policy: its observation space is Box(",
 }
+
+
+class Own(nn.Linear):
+    """A user's own model."""
+
+    features = 3
+
+    def __init__(self, observation_space: object) -> None:
+        super().__init__(4, 3)
 
 
 @pytest.fixture
@@ -97,6 +133,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "config.toml").write_text("env = 'Acrobot-v1'\nalgo = 'ppo'\n")
     make_policy(PPO().loss().policy(), "auto", Box(-1, 1, (4,)), Discrete(2)).save(tmp_path / "other" / "policy.safetensors")
+    lone = make_policy(PPO().loss().policy(), "auto", Box(-1, 1, (4,)), Discrete(2))
+    for name in ("lone", "two/policy-a", "two/policy-b", "both/policy-PPO", "both/policy-DQN", "adapts/policy"):
+        lone.save(tmp_path / f"{name}.safetensors")
+    make_policy(PPO().loss().policy(), Own, Box(-1, 1, (4,)), Discrete(2)).save(tmp_path / "own.safetensors")
+    (tmp_path / "both" / "config.toml").write_text("[run]\nalgo = 'ppo_dqn'\n")
+    (tmp_path / "adapts" / "config.toml").write_text("[run]\nalgo = 'maml'\n")
+    (tmp_path / "begun").mkdir()
+    (tmp_path / "begun" / "run.json").write_text('{"env": "CartPole-v1"}')
     (tmp_path / "empty.toml").write_text("lr = 1e-3\n")
     (tmp_path / "wrong.toml").write_text("learning_rate = 1e-3\n[run]\nalgo = 'ppo'\n")
     (tmp_path / "done").mkdir()

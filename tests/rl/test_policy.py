@@ -82,7 +82,7 @@ def test_a_policy_acts_within_its_space_and_survives_a_file(
         action = made.act(obs, first=first)
         assert acts.contains(action), action
         np.testing.assert_array_equal(again.act(obs, first=first), action)
-        assert acts.contains(made.copy().act(obs, explore=True))
+        assert acts.contains(made.copy().act(obs, deterministic=False))
 
 
 def test_the_weights_are_a_function_of_the_seed_and_leave_the_dice_of_torch_alone() -> None:

@@ -538,7 +538,7 @@ def test_actions_that_do_not_count_from_0() -> None:
     assert {int(x) for x in batch["actions"]} == {0, 1, 2}
     env = FromTwo()
     obs, _ = env.reset(seed=1)
-    assert {int(worker.policy.act(obs, explore=True)) for _ in range(40)} == {2, 3, 4}
+    assert {int(worker.policy.act(obs, deterministic=False)) for _ in range(40)} == {2, 3, 4}
 
 
 # --------------------------------------------------------------------------- real envs with options

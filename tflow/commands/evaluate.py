@@ -1,4 +1,4 @@
-"""``tflow eval``: evaluates a policy of a run on whole episodes, without exploration."""
+"""``tflow eval``: evaluates a policy of a run, or of a file, on whole episodes, without exploration."""
 
 from __future__ import annotations
 
@@ -12,30 +12,39 @@ import typer
 from tflow.errors import PlanError
 
 if TYPE_CHECKING:
+    from tflow.commands.targets import Asked
     from tflow.rl.data.episodes import Episodes
     from tflow.rl.rollout.worker import SingleWorker
     from tflow.rl.rollout.worker_spec import WorkerSpec
 
-MOST_ENVS = 16
 MOST_TASKS = 10_000
 TASKS_WITHOUT = 10
 """After this many tasks without a finished episode, evaluation gives up."""
 
 
 def evaluate(
-    run: Annotated[Path, typer.Argument(help="A run folder.", show_default=False)],
+    run: Annotated[Path, typer.Argument(help="A run folder, or a policy file.", show_default=False)],
     episodes: Annotated[int, typer.Option(help="Number of episodes.", min=1)] = 100,
     best: Annotated[bool, typer.Option("--best", help="The policy with the best evaluation, not the latest.")] = False,
+    env: Annotated[str | None, typer.Option(help="Another env: an id, EnvSpec(...), or FILE.py:NAME.", metavar="ENV")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="The model, where no file says it: FILE.py:NAME of your own.", metavar="MODEL")
+    ] = None,
+    deterministic: Annotated[
+        bool | None,
+        typer.Option("--deterministic/--no-deterministic", help="The most likely actions (the default), or sampled ones."),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Random seed.", min=0)] = 0,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None:
-    """Evaluate the policy of a run on whole episodes, without exploration."""
+    """Evaluate the policy of a run, or of a file, on whole episodes, without exploration."""
     from rich.table import Table
 
+    from tflow.commands.targets import Asked
     from tflow.observe.console import Output
 
     table = Table(box=None, pad_edge=False, header_style="dim")
-    found = evaluate_folder(run, episodes=episodes, best=best, seed=seed)
+    found = evaluate_asked(Asked(run, best, env, model), episodes=episodes, seed=seed, deterministic=deterministic)
     for title in (*([""] if len(found) > 1 else []), "episodes", "mean return", "std", "min", "max", "mean length"):
         table.add_column(title, justify="right")
     for name, each in found.items():
@@ -46,41 +55,39 @@ def evaluate(
     Output(highlight=False, markup=False).print(table)
 
 
-def evaluate_folder(folder: Path, *, episodes: int, best: bool = False, seed: int = 0) -> dict[str, Episodes]:
-    """Evaluate the policy of a run folder; by policy or phase if there are several."""
-    from tflow.algos.evaluation import reporting
-    from tflow.commands.choice import chosen
-    from tflow.observe.folder import BEST, CONFIG, LATEST, file_of
+def evaluate_asked(asked: Asked, *, episodes: int, seed: int = 0, deterministic: bool | None = None) -> dict[str, Episodes]:
+    """Evaluate the policy that is asked for; by policy or phase if there are several."""
+    from tflow.commands.targets import Lone, found
+    from tflow.rl.rollout.evaluate import evaluate as evaluate_policy
 
-    if not (folder / CONFIG).is_file():
-        runs = sorted(str(each.parent) for each in folder.glob(f"*/{CONFIG}"))
-        hint = f" There are runs in it: {', '.join(runs[:5])}." if runs else " tflow train makes one."
-        raise PlanError(f"{str(folder)!r} is not a run folder: it has no {CONFIG}.{hint}")
-    spec = reporting(chosen([], file=folder / CONFIG).algorithm.plan()).workers.spec
-    files = {name: folder / file_of(BEST if best else LATEST, name) for name in spec.losses}
-    for file in files.values():
-        if not file.is_file():
-            why = "no evaluation was made before it ended (--eval-every)" if best else "it ended before anything was learned"
-            raise PlanError(f"{str(folder)!r} has no {file.name}: {why}.")
-    return episodes_of(spec, files, episodes=episodes, seed=seed)
+    target = found(asked)
+    if isinstance(target, Lone):
+        acts = True if deterministic is None else deterministic
+        return {"": evaluate_policy(target.policy(), target.env, episodes=episodes, seed=seed, deterministic=acts)}
+    return episodes_of(target.spec, target.files, episodes=episodes, seed=seed, deterministic=deterministic)
 
 
-def episodes_of(spec: WorkerSpec, files: dict[str, Path], *, episodes: int, seed: int) -> dict[str, Episodes]:
+def episodes_of(
+    spec: WorkerSpec, files: dict[str, Path], *, episodes: int, seed: int, deterministic: bool | None
+) -> dict[str, Episodes]:
     """Evaluate weights from files with one worker."""
-    from tflow.observe.folder import CONFIG
     from tflow.rl.policy.policy import Policy
     from tflow.rl.policy.weights import Weights
+    from tflow.rl.rollout.evaluate import MOST_ENVS
     from tflow.rl.rollout.worker import SingleWorker
     from tflow.types import Shard
 
     adapts = any(loss.adapts for loss in spec.losses.values())
+    if adapts and deterministic:
+        raise PlanError("A policy that adapts to tasks learns from actions that are sampled. Leave out --deterministic.")
     num = spec.num_envs if adapts else min(MOST_ENVS, episodes)
     worker = replace(spec, num_envs=num, explore=adapts, episodes=episodes)(Shard("evaluation", 0, 1, 0, seed))
+    worker.deterministic = deterministic is not False
     try:
         for name, file in files.items():
             policy = Policy.load(file, model=spec.agents[name].model)
             if policy.flat.get().shape != worker.policies[name].flat.get().shape:
-                raise PlanError(f"{str(file)!r} does not fit the env and the model of its {CONFIG}: {policy}.")
+                raise PlanError(f"{str(file)!r} does not fit {spec.env.name} and the model of its run: {policy}.")
             worker.set_weights(Weights(name, policy.flat.get(), 0))
         if isinstance(worker, SingleWorker) and adapts:
             return before_and_after(worker, episodes)

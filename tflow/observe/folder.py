@@ -7,7 +7,7 @@
     metrics.csv, metrics.jsonl, tensorboard/
     policy.safetensors  the latest policy; with several, one policy-NAME.safetensors each
     best.safetensors    the policy with the best evaluation, if there were evaluations
-    run.json            status and outcome
+    run.json            status and outcome; the env and the models, for plans that no configuration describes
 """
 
 from __future__ import annotations
@@ -32,12 +32,15 @@ from tflow.drawing.svg import svg
 from tflow.drawing.text import text
 from tflow.errors import PlanError, ShardFailed
 from tflow.observe.loggers import Logger, finite, loggers_in
+from tflow.rl.envs.env_spec import EnvSpec
 from tflow.rl.metrics import Metrics
 from tflow.settings.files import written
 from tflow.settings.run import RunSettings
+from tflow.settings.values import shown
 
 if TYPE_CHECKING:
     from tflow.rl.policy.policy import Policy
+    from tflow.rl.rollout.worker_spec import WorkerSpec
 
 CONFIG, STATUS = "config.toml", "run.json"
 LATEST, BEST = "policy", "best"
@@ -165,6 +168,7 @@ class RunFolder(Callback):
             "outcome": run.outcome,
             "began": self._began,
             "seed": run.seed,
+            **places(run.workers.spec),
             "runtime": type(run.run.runtime).__name__,
             "fingerprint": run.run.plan.fingerprint,
             "versions": {"tflow": tflow.__version__, "python": platform.python_version()},
@@ -175,6 +179,15 @@ class RunFolder(Callback):
         aside = self.path / f".{STATUS}"
         aside.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
         aside.replace(self.path / STATUS)
+
+
+def places(spec: WorkerSpec) -> dict[str, object]:
+    """The env and the model of each policy as ``tflow eval`` reads them; None for what cannot be written."""
+    plain = spec.env == EnvSpec(spec.env.env)
+    return {
+        "env": shown(spec.env.env if plain else spec.env),
+        "models": {name: shown(spec.model_of(name)) for name in spec.losses},
+    }
 
 
 def file_of(kind: str, policy: str) -> str:

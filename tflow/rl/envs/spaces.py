@@ -153,14 +153,14 @@ class ObsLayout:
         return arrays
 
     def _gather(self, space: AnySpace, name: str, value: Any, rows: int, into: dict[str, Array]) -> None:  # Any: from the env
-        parts = _parts(space)
+        parts = parts_of(space)
         if parts is None:
             into[name] = _batch_of(self._leaf[name], value, rows)
             return
-        if not _fits(parts, value):
+        if not has_parts(parts, value):
             raise _missing(name, parts, value)
         for key, part in parts.items():
-            self._gather(part, _below(name, key), value[key], rows, into)
+            self._gather(part, below(name, key), value[key], rows, into)
 
     def finals(self, infos: Mapping[str, Any], ended: Array) -> Obs:  # Any: infos hold anything
         """The last observations in the infos of a vector env that resets itself in the same step."""
@@ -202,7 +202,7 @@ class ObsLayout:
 Parts = dict[Any, AnySpace]  # Any: keys are names in a dict space and numbers in a tuple space
 
 
-def _parts(space: AnySpace) -> Parts | None:
+def parts_of(space: AnySpace) -> Parts | None:
     """What a space is made of, by the key or the place of each part."""
     if isinstance(space, spaces.Dict):
         return dict(space.spaces)
@@ -211,19 +211,20 @@ def _parts(space: AnySpace) -> Parts | None:
     return None
 
 
-def _below(name: str, key: object) -> str:
+def below(name: str, key: object) -> str:
+    """The name of a part inside another."""
     return f"{name}/{key}" if name else str(key)
 
 
 def _leaves(space: AnySpace, name: str) -> list[Leaf]:
-    parts = _parts(space)
+    parts = parts_of(space)
     if parts is not None:
         if not parts:
-            raise Mismatch(_below("obs", name) if name else "obs", "has an empty space, with nothing to learn from.")
-        return [leaf for key, part in parts.items() for leaf in _leaves(part, _below(name, key))]
+            raise Mismatch(below("obs", name) if name else "obs", "has an empty space, with nothing to learn from.")
+        return [leaf for key, part in parts.items() for leaf in _leaves(part, below(name, key))]
     if not isinstance(space, (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)):
         raise Mismatch(
-            _below("obs", name) if name else "obs",
+            below("obs", name) if name else "obs",
             f"has the space {space}. Supported are Box, Discrete, MultiDiscrete and MultiBinary, and Dict and Tuple of these; "
             "turn it into one of them with an observation wrapper.",
         )
@@ -239,19 +240,20 @@ def _missing(field: str, parts: Parts, value: object) -> Mismatch:
     return Mismatch(name, f"must have the parts {wanted}, as its space says; the env gave {given or 'none'}.")
 
 
-def _fits(parts: Parts, value: object) -> bool:
+def has_parts(parts: Parts, value: object) -> bool:
+    """True if there is a value for every part, and nothing else."""
     if not isinstance(value, (Mapping, tuple, list)) or len(value) != len(parts):
         return False
     return all(key in value for key in parts) if isinstance(value, Mapping) else 0 in parts
 
 
 def _writer(space: AnySpace, name: str, arrays: dict[str, Array]) -> Write:
-    parts = _parts(space)
+    parts = parts_of(space)
     if parts is not None:
-        inner = [(key, _writer(part, _below(name, key), arrays)) for key, part in parts.items()]
+        inner = [(key, _writer(part, below(name, key), arrays)) for key, part in parts.items()]
 
         def write_parts(row: int, value: Any) -> None:  # Any: whatever the env gave; the check is in the body
-            if not _fits(parts, value):
+            if not has_parts(parts, value):
                 raise _missing(name, parts, value)
             for key, write in inner:
                 write(row, value[key])

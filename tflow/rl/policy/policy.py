@@ -1,12 +1,13 @@
 """Policies: a network with flat weights, and a head that turns its outputs into actions.
 
 A rollout worker calls ``rows`` with the observations of all its envs at once; a learner calls ``evaluate`` or ``outputs`` with
-gradients; a user calls ``act`` with one observation as the env gives it.
+gradients; a user calls ``act`` with observations as the env gives them, one or several.
 """
 
 from __future__ import annotations
 
 import os
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
@@ -23,6 +24,7 @@ from tflow.rl.policy.flat import FlatWeights, tensor
 from tflow.rl.policy.heads import Categorical, Head, head_for
 from tflow.rl.policy.network import sees_images
 from tflow.rl.policy.network_spec import LSTM, ModelLike, build_encoder
+from tflow.rl.policy.observations import action_masks, another_size, first_rows, observations
 from tflow.rl.policy.policy_network import ActorCriticNet, QNet
 from tflow.rl.policy.policy_spec import ActorCriticSpec, PolicySpec, QSpec, make_policy
 from tflow.rl.policy.tensors import Tensors
@@ -134,25 +136,38 @@ class Policy(ABC):
         """Logits, mean actions or Q-values, to compare two sets of weights by."""
 
     def act(
-        self, obs: object, *, explore: bool = False, masks: Array | None = None, first: bool = False
+        self, obs: object, *, deterministic: bool = True, masks: object = None, first: bool | Array = False
     ) -> Any:  # Any: what an action is depends on the env
-        """Act on one observation of the env.
+        """Act on one observation of the env, or on a batch of them, as its shape says.
 
         Args:
-            obs: The observation, as the env gives it.
-            explore: Sample the action instead of taking the most likely one.
-            masks: True for each allowed action, if the env has action masks.
-            first: The first observation of an episode: resets the state of a recurrent policy.
+            obs: The observation, as the env gives it; or several, as a list or as a vector env gives them, with one more axis.
+            deterministic: Take the most likely action; False samples it. A Q-network always takes the best, but noisy layers
+                then have noise.
+            masks: True for each allowed action, if the env has action masks; for a batch, a row each.
+            first: The first observation of an episode: resets the state of a recurrent policy; for a batch, True for all rows, or
+                an array with a bool for each.
 
         Returns:
-            The action, as the env takes it.
+            The action, as the env takes it; for a batch, an array with a row each.
         """
-        if first or self._state is None:
-            self._state = self.initial_state(1)
-        allowed = None if masks is None else np.asarray(masks, dtype=bool)[None]
-        acted = self.rows(self.layout.row(obs), self._rng, state=self._state, masks=allowed, explore=explore)
+        given = observations(self.layout, obs)
+        state = self._state_before(given.rows, first)
+        allowed = None if masks is None else action_masks(self.action_space, masks, given)
+        acted = self.rows(given.obs, self._rng, state=state, masks=allowed, explore=not deterministic)
         self._state = acted.state
-        return self.own_head.to_env(acted.actions)[0]
+        actions = self.own_head.to_env(acted.actions)
+        return actions[0] if given.single else actions
+
+    def _state_before(self, rows: int, first: bool | Array) -> Array:
+        """The recurrent state of each row, the initial one where an episode begins."""
+        fresh, begins = self.initial_state(rows), first_rows(first, rows)
+        if self._state is None or not self.recurrent or begins.all():
+            return fresh
+        if len(self._state) != rows:
+            warnings.warn(another_size(len(self._state), rows), stacklevel=3)
+            return fresh
+        return np.where(begins[:, None], fresh, self._state)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it to a safetensors file, which ``Policy.load`` reads."""

@@ -94,7 +94,9 @@ def _rebuilt(source: Path, header: Json, weights: dict[str, Tensor], model: Mode
         raise CheckpointError(f"{source} has format {header.get('format')}; this version reads format {FORMAT}.")
     chosen = _made(header["model"], MODELS) if model is None else model
     if chosen is None:
-        raise CheckpointError(f"{source}: the model was your own module; pass it again as model=.")
+        raise CheckpointError(
+            f"{source}: the model was your own module; pass it again as model= (--model FILE.py:NAME of tflow eval)."
+        )
     policy = make_policy(
         _made(header["policy"], SPECS),
         chosen,
@@ -105,7 +107,9 @@ def _rebuilt(source: Path, header: Json, weights: dict[str, Tensor], model: Mode
     try:
         policy.module.load_state_dict(weights)  # copies into the flat memory
     except RuntimeError as error:
-        raise CheckpointError(f"{source}: the weights do not fit the model: {error}") from None
+        raise CheckpointError(
+            f"{source}: the weights do not fit the model: {' '.join(str(error).rstrip('.').split())}."
+        ) from None
     return policy
 
 

@@ -260,7 +260,7 @@ class MultiWorker(RolloutWorker):
         step = 0
         while len(finished) < self.spec.episodes:
             step = step % self.spec.fragment + 1
-            turns, over, _ = self.advance(turns, step, explore=False)
+            turns, over, _ = self.advance(turns, step, explore=not self.deterministic)
             finished += over
             self.steps += self.spec.num_envs
             self.check_ends(self.lengths)

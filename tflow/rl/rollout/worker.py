@@ -54,6 +54,8 @@ class RolloutWorker(ABC):
         """The weights of the latest evaluation."""
         self.evaluation = NONE
         """The latest evaluation."""
+        self.deterministic = True
+        """Evaluate with the most likely actions; False samples them."""
         self.policies: dict[str, Policy] = {}
         self.explorers: dict[str, Explorer] = {}
 
@@ -353,7 +355,7 @@ class SingleWorker(RolloutWorker):
         found: list[list[tuple[float, int]]] = [[] for _ in range(lane.envs.num)]
         while min(map(len, found)) < wanted:
             recorder = Recorder(self.spec.num_envs, 1)
-            lane.act(recorder, 0, explore=False)
+            lane.act(recorder, 0, explore=not self.deterministic)
             before = lane.returns.copy(), lane.lengths.copy()
             lane.take(recorder, 0)
             for env in np.flatnonzero(recorder.closed[lane.rows, 0]):
