@@ -94,7 +94,7 @@ def found(asked: Asked) -> Lone | Together:
     files = {each: _policy_file(asked, each) for each in spec.losses} if path.is_dir() else {name: path}
     if others or spec.losses[name].adapts:
         return Together(spec, files)
-    own = spec.model_of(name)
+    own = spec.agents[name].model
     return Lone(files[name], spec.env, _model(asked.model), None if own == "auto" else own)
 
 

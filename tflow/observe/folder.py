@@ -186,7 +186,7 @@ def places(spec: WorkerSpec) -> dict[str, object]:
     plain = spec.env == EnvSpec(spec.env.env)
     return {
         "env": shown(spec.env.env if plain else spec.env),
-        "models": {name: shown(spec.model_of(name)) for name in spec.losses},
+        "models": {name: shown(spec.agents[name].model) for name in spec.losses},
     }
 
 
