@@ -1,5 +1,10 @@
 """Losses, to be minimised, and what a loss of your own is made of."""
 
+from tflow.rl.learning.actor_q_losses import CrossQLoss as CrossQLoss
+from tflow.rl.learning.actor_q_losses import SACLoss as SACLoss
+from tflow.rl.learning.actor_q_losses import TD3Loss as TD3Loss
+from tflow.rl.learning.actor_q_losses import TQCLoss as TQCLoss
+from tflow.rl.learning.actor_q_losses import actor_q as actor_q
 from tflow.rl.learning.losses import A3CLoss as A3CLoss
 from tflow.rl.learning.losses import DQNLoss as DQNLoss
 from tflow.rl.learning.losses import IMPALALoss as IMPALALoss
@@ -7,5 +12,9 @@ from tflow.rl.learning.losses import Loss as Loss
 from tflow.rl.learning.losses import LossValue as LossValue
 from tflow.rl.learning.losses import PPOLoss as PPOLoss
 from tflow.rl.learning.losses import PPOReads as PPOReads
+from tflow.rl.learning.losses import Replayed as Replayed
 from tflow.rl.learning.losses import actor_critic as actor_critic
 from tflow.rl.learning.meta import MAMLLoss as MAMLLoss
+from tflow.rl.learning.parts import HardUpdate as HardUpdate
+from tflow.rl.learning.parts import Part as Part
+from tflow.rl.learning.parts import SoftUpdate as SoftUpdate

@@ -7,5 +7,6 @@ from tflow.rl.policy.network_spec import ImpalaCNN as ImpalaCNN
 from tflow.rl.policy.network_spec import NatureCNN as NatureCNN
 from tflow.rl.policy.network_spec import SmallCNN as SmallCNN
 from tflow.rl.policy.policy_spec import ActorCriticSpec as ActorCriticSpec
+from tflow.rl.policy.policy_spec import ActorQSpec as ActorQSpec
 from tflow.rl.policy.policy_spec import PolicySpec as PolicySpec
 from tflow.rl.policy.policy_spec import QSpec as QSpec

@@ -8,19 +8,33 @@ from tflow.algos.a2c import A2C
 from tflow.algos.a3c import A3C
 from tflow.algos.algorithm import Algorithm
 from tflow.algos.apex import ApeX
+from tflow.algos.apex_control import ApeXDDPG, ApeXSAC, ApeXTD3
+from tflow.algos.crossq import CrossQ
+from tflow.algos.ddpg import DDPG
 from tflow.algos.dqn import DQN
 from tflow.algos.impala import IMPALA
 from tflow.algos.maml import MAML
 from tflow.algos.ppo import PPO
 from tflow.algos.ppo_dqn import PPODQN
+from tflow.algos.sac import SAC
+from tflow.algos.td3 import TD3
+from tflow.algos.tqc import TQC
 
 ALGORITHMS: Mapping[str, type[Algorithm]] = {
     "a2c": A2C,
     "a3c": A3C,
     "apex": ApeX,
+    "apex_ddpg": ApeXDDPG,
+    "apex_sac": ApeXSAC,
+    "apex_td3": ApeXTD3,
+    "crossq": CrossQ,
+    "ddpg": DDPG,
     "dqn": DQN,
     "impala": IMPALA,
     "maml": MAML,
     "ppo": PPO,
     "ppo_dqn": PPODQN,
+    "sac": SAC,
+    "td3": TD3,
+    "tqc": TQC,
 }
