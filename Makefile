@@ -10,7 +10,7 @@ STAMP := .venv/ready
 # Tests start hundreds of processes: without compiled files, each compiles tflow anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test test-full quick lint types tests test-mypy-range pin search mutants learn curves peers bench bench-rl bench-ray bench-check bench-ppo bench-pong bench-where clean
+.PHONY: help setup demo test test-full quick lint types tests test-mypy-range pin search mutants learn curves peers bench bench-rl bench-ray bench-check bench-ppo bench-sac bench-dqn bench-pong bench-where clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -87,9 +87,11 @@ curves: setup  ## Fill docs/results.md with what was learned and measured, and d
 
 peers: .venv-sb3/ready .venv-rllib/ready  ## Environments for Stable-Baselines3 and RLlib, which pin other versions than ours (three minutes)
 
-.venv-sb3/ready:
+# Its envs are ours: the same versions of MuJoCo and Box2D.
+.venv-sb3/ready: constraints.txt
 	$(PYTHON) -m venv .venv-sb3
-	.venv-sb3/bin/python -m pip install --quiet --disable-pip-version-check torch==2.13.0 stable-baselines3==2.9.2 gymnasium==1.4.0 numpy==2.4.6
+	.venv-sb3/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch==2.13.0 stable-baselines3==2.9.2 \
+		gymnasium==1.4.0 numpy==2.4.6 mujoco imageio packaging box2d pygame-ce
 	touch $@
 
 .venv-rllib/ready:
@@ -100,6 +102,12 @@ peers: .venv-sb3/ready .venv-rllib/ready  ## Environments for Stable-Baselines3 
 
 bench-ppo: setup peers  ## PPO against Stable-Baselines3, RLlib and a single file (20 minutes; runs that were made are kept)
 	$(BIN)/python -m benchmarks.ppo
+
+bench-sac: setup .venv-sb3/ready  ## SAC against Stable-Baselines3 and a single file (25 minutes; as above)
+	$(BIN)/python -m benchmarks.sac
+
+bench-dqn: setup .venv-sb3/ready  ## DQN against Stable-Baselines3 (6 minutes; as above)
+	$(BIN)/python -m benchmarks.dqn
 
 bench-pong: setup peers  ## IMPALA on Pong against RLlib's (6 minutes; as above)
 	$(BIN)/python -m benchmarks.impala_pong

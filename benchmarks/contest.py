@@ -25,7 +25,16 @@ Row = dict[str, str]
 COLUMNS: tuple[str, ...] = ("contestant", "seed", "seconds", "env_steps", "reached", "besides")
 
 
-def hold(path: Path, contestants: Mapping[str, Sequence[str]], seeds: Sequence[int]) -> None:
+THREADS: Mapping[str, tuple[str, ...]] = {"1 thread": ("--threads", "1"), "default threads": ()}
+"""Torch's threads, as options of contestants. ``hold`` must leave them their choice."""
+
+
+def by_threads(contestants: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
+    """Each contestant with one thread, and with as many as its library takes."""
+    return {f"{name}, {those}": (*command, *option) for those, option in THREADS.items() for name, command in contestants.items()}
+
+
+def hold(path: Path, contestants: Mapping[str, Sequence[str]], seeds: Sequence[int], *, one_thread: bool = True) -> None:
     """Run what has not been run yet, and write it down."""
     rows = read(path)
     done = {(row["contestant"], row["seed"]) for row in rows}
@@ -35,7 +44,7 @@ def hold(path: Path, contestants: Mapping[str, Sequence[str]], seeds: Sequence[i
             if (name, str(seed)) in done:
                 continue
             began = time.perf_counter()
-            found = outcome([*contestants[name], "--seed", str(seed)])
+            found = outcome([*contestants[name], "--seed", str(seed)], one_thread=one_thread)
             besides = time.perf_counter() - began - found["seconds"]
             rows.append({"contestant": name, "seed": str(seed), "besides": f"{besides:.1f}", **shown(found)})
             print("  ".join(rows[-1].values()), flush=True)
@@ -46,10 +55,13 @@ def shown(found: Mapping[str, float]) -> Row:
     return {"seconds": f"{found['seconds']:.2f}", "env_steps": f"{found['env_steps']:.0f}", "reached": f"{found['reached']:.0f}"}
 
 
-def outcome(command: Sequence[str]) -> dict[str, float]:
+def outcome(command: Sequence[str], *, one_thread: bool = True) -> dict[str, float]:
     """What a contestant prints last."""
-    one_thread = {**os.environ, "OMP_NUM_THREADS": "1", "RAY_DEDUP_LOGS": "0", "RAY_USAGE_STATS_ENABLED": "0"}
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=one_thread, timeout=600)
+    around = {**os.environ, "RAY_DEDUP_LOGS": "0", "RAY_USAGE_STATS_ENABLED": "0"}
+    around.pop("OMP_NUM_THREADS", None)
+    if one_thread:
+        around["OMP_NUM_THREADS"] = "1"
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=around, timeout=600)
     if done.returncode:
         raise SystemExit(f"{' '.join(command)} failed:\n{done.stderr[-3000:]}")
     found: dict[str, float] = json.loads(done.stdout.strip().splitlines()[-1])
@@ -100,3 +112,13 @@ def speeds(path: Path, contestants: Iterable[str], heading: str, *, base: str, t
         against = ratios(own, base, rows, speed)
         lines.append(f"| {name} | {spread([times * speed(row) for row in own], ',.0f')} | {spread(against, '.2f')} |")
     return "\n".join(lines)
+
+
+def speeds_by_threads(path: Path, contestants: Iterable[str], *, base: str) -> str:
+    """Markdown: env steps per second of ``by_threads``, each against ``base`` with the same threads."""
+    names = list(contestants)
+    tables = [
+        speeds(path, [f"{name}, {those}" for name in names], f"env steps/s | against {base}'s", base=f"{base}, {those}")
+        for those in THREADS
+    ]
+    return "\n".join([*tables[0].splitlines()[:2], *(line for table in tables for line in table.splitlines()[2:])])

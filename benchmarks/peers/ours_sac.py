@@ -1,0 +1,39 @@
+"""tflow's SAC on one env, with the settings of its peers."""
+
+from __future__ import annotations
+
+import torch
+
+from benchmarks.peers.stopwatch import Stopwatch, options
+from tflow import LocalRuntime, Stop
+from tflow.algos import SAC
+from tflow.models import MLP
+
+
+def main() -> None:
+    given = options("Pendulum-v1", lr=3e-4, learning_starts=100).parse_args()
+    if given.threads is not None:
+        torch.set_num_threads(given.threads)
+    algorithm = SAC(
+        env=given.env,
+        num_workers=1,
+        num_envs=1,
+        fragment=1,
+        batch=256,
+        lr=given.lr,
+        gamma=0.99,
+        tau=0.005,
+        capacity=min(1_000_000, given.steps),
+        learning_starts=given.learning_starts,
+        update_ratio=1.0,
+        model=MLP((256, 256), "relu"),
+    )
+    with algorithm.run(stop=Stop(env_steps=given.steps), runtime=LocalRuntime(), seed=given.seed) as run:
+        watch = Stopwatch(given, lambda: run.policy().act)
+        for metrics in run:
+            if watch.over(metrics.env_steps):
+                return
+
+
+if __name__ == "__main__":
+    main()
