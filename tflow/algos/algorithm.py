@@ -128,6 +128,11 @@ class SinglePolicy(Algorithm):
     max_grad_norm: float | None = 0.5
     """Clip gradients to this global norm; usually 0.5 to 40. Smaller: more stable, but slower. None: no clipping."""
 
+    normalize_obs: bool = False
+    """Normalise observations by their running mean and standard deviation over all workers; they are saved with the policy."""
+    normalize_rewards: bool = False
+    """Divide rewards by the running standard deviation of discounted returns. Reported returns stay as they are."""
+
     supports_recurrent: ClassVar[bool] = True
     """Whether it trains recurrent networks (``LSTM``)."""
 
@@ -165,6 +170,8 @@ class SinglePolicy(Algorithm):
             optimizer=self.optimizer(),
             max_grad_norm=self.max_grad_norm,
             exploration=self.exploration(),
+            normalize_obs=self.normalize_obs,
+            normalize_rewards=self.gamma if self.normalize_rewards else None,
         )
 
     def workers(self, loss: Loss[Reads, Requires]) -> Workers[Reads, Requires]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tflow.rl.data.moments import ByColumn, merged_moments
 from tflow.types import Frozen
 
 WINDOW = 100
@@ -27,6 +28,8 @@ class Episodes(Frozen):
     """Meta-learning: the statistics ``before`` and ``after`` adaptation."""
     weights_at: int = 0
     """Of an evaluation: env steps of all workers when its weights were sent."""
+    moments: Mapping[str, ByColumn] = field(default_factory=dict)
+    """By policy: running statistics of all observations and returns so far, for agents that normalise them."""
 
     def merged(self, later: Episodes) -> Episodes:
         """The statistics of both together.
@@ -41,6 +44,7 @@ class Episodes(Frozen):
             _merged(self.policies, later.policies),
             _merged(self.phases, later.phases),
             max(self.weights_at, later.weights_at),
+            merged_moments(self.moments, later.moments),
         )
 
     def __repr__(self) -> str:

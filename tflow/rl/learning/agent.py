@@ -13,7 +13,7 @@ from tflow.errors import PlanError
 from tflow.rl.learning.losses import Loss
 from tflow.rl.learning.optimizers import Adam, Optimizer
 from tflow.rl.policy.exploration import ApexEpsilons, EpsilonGreedy, Exploration
-from tflow.rl.policy.network_spec import ModelLike
+from tflow.rl.policy.network_spec import ModelLike, Normalized, normalized
 from tflow.rl.policy.policy_spec import ActorCriticSpec
 from tflow.types import Async
 
@@ -41,11 +41,27 @@ class Agent(Generic[Reads, Requires]):
     """Clip gradients to this norm, of each part or a mapping by part. None: no clipping."""
     exploration: Exploration | None = None
     """The exploration strategy; None samples from the policy alone."""
+    normalize_obs: bool = False
+    """Normalise observations by their running mean and standard deviation over all workers."""
+    normalize_rewards: float | None = None
+    """Divide rewards by the running standard deviation of discounted returns, with this discount factor. None: as they are."""
     sends: Literal["acting", "all"] = "acting"
     """Weights that workers are sent: of the parts that act, or of all, for those that compute TD errors or gradients."""
 
     def __post_init__(self) -> None:
         check_agent("Agent", self)
+
+    @property
+    def normalizes(self) -> bool:
+        """True if it needs running statistics."""
+        return self.normalize_obs or self.normalize_rewards is not None
+
+    @property
+    def network(self) -> ModelLike:
+        """The model, with normalisation before it if it is asked for."""
+        if not self.normalizes:
+            return self.model
+        return normalized(self.model, obs=self.normalize_obs, rewards=self.normalize_rewards is not None)
 
     def optimizer_of(self, part: str) -> Optimizer:
         """The optimiser of a part."""
@@ -80,6 +96,8 @@ def check_agent(where: str, agent: AnyAgent) -> None:
             f"{where}: model must be 'auto', a description such as MLP((64, 64)), or a function that builds your module; got "
             f"{agent.model!r}."
         )
+    if isinstance(agent.model, Normalized):
+        raise PlanError(f"{where}: model is Normalized, for which nobody would gather statistics. Say normalize_obs=True instead.")
     if tried is not None and not hasattr(tried, "start"):
         raise PlanError(f"{where}: exploration must be an exploration strategy such as EpsilonGreedy(0.1); got {tried!r}.")
     if isinstance(tried, (EpsilonGreedy, ApexEpsilons)) and isinstance(loss.policy(), ActorCriticSpec):
@@ -96,6 +114,9 @@ def check_agent(where: str, agent: AnyAgent) -> None:
                 raise PlanError(f"{where}: {name} must be {example}; got {each!r}.")
             if name == "max_grad_norm" and each is not None:
                 check.positive(where, name, each)
+    check.boolean(where, "normalize_obs", agent.normalize_obs)
+    if agent.normalize_rewards is not None:
+        check.fraction(where, "normalize_rewards", agent.normalize_rewards)
     check.one_of(where, "sends", agent.sends, ("acting", "all"))
 
 

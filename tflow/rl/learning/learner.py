@@ -17,6 +17,7 @@ import torch
 from tflow.errors import PlanError, TflowError
 from tflow.rl.data.arrays import Array
 from tflow.rl.data.batch import AnyBatch, Batch
+from tflow.rl.data.moments import ByColumn
 from tflow.rl.learning.agent import Agent, AnyAgent, AnyLoss
 from tflow.rl.learning.losses import LossValue
 from tflow.rl.learning.optimizers import Optimizer
@@ -85,6 +86,13 @@ def tensors_of(policy: Policy, batch: Batch[str], *, pieces: bool = False) -> Te
         longest = int((batch.ends - batch.starts).max()) + 1
         batch = batch.sequences(min(policy.sequence_length, longest) if policy.recurrent else longest)
     return Tensors.of(batch, policy.device, length=int(batch.ends[0]) + 1)
+
+
+def with_scaled_rewards(policy: Policy, batch: Batch[str]) -> Batch[str]:
+    """Replayed rewards, divided by the current standard deviation of returns. Workers do so for rollouts."""
+    if policy.rewards is None or "discounts" not in batch:
+        return batch
+    return batch.with_columns({"rewards": batch["rewards"] * np.float32(policy.reward_scale)})
 
 
 def part_of(policy: Policy, loss: AnyLoss, name: str) -> PartWeights:
@@ -269,6 +277,13 @@ class Learner:
                 case SoftUpdate(tau):
                     part.follow(self.updates, 1, tau)
 
+    def load_moments(self, moments: ByColumn) -> None:
+        """Take over running statistics of observations and returns, for the next batch."""
+        self.policy.load_moments(moments)
+        self._weights = None
+        if self.target is not None:
+            self.target.load_moments(moments)
+
     # ------------------------------------------------------------------- gradients
 
     def gradients(self, batch: AnyBatch, *, loss: AnyLoss | None = None, steps: int = 0) -> tuple[Array, dict[str, float]]:
@@ -325,7 +340,7 @@ class Learner:
 
     def _train(self, batch: AnyBatch, loss: AnyLoss, epochs: int, minibatch: int | None, steps: int) -> UpdateResult:
         pieces = loss.sequential and minibatch is not None and minibatch < len(batch)
-        tensors = tensors_of(self.policy, loss.prepare(batch.untyped()), pieces=pieces)
+        tensors = tensors_of(self.policy, loss.prepare(with_scaled_rewards(self.policy, batch.untyped())), pieces=pieces)
         units = len(tensors) // max(tensors.length, 1)
         rows_each = max(1.0, len(batch) / units)  # padding is no row
         size = units if minibatch is None else max(1, int(minibatch / rows_each))
@@ -372,7 +387,7 @@ class Learner:
 
     def td_errors(self, batch: AnyBatch, *, loss: AnyLoss | None = None) -> TDErrors:
         """TD errors of a batch, without training on it."""
-        return td_errors_of(self.policy, loss or self.loss, batch, target=self.target)
+        return td_errors_of(self.policy, loss or self.loss, with_scaled_rewards(self.policy, batch.untyped()), target=self.target)
 
     # ------------------------------------------------------------------- state
 

@@ -116,6 +116,11 @@ def batch_of(loss: Loss[Any, Any]) -> object:  # Any: whatever it reads and requ
     return base_arguments(type(loss), Loss)[0]
 
 
+def replays(loss: Loss[Any, Any]) -> bool:  # Any: whatever it reads and requires
+    """True if a loss says in its type that it reads replayed rows."""
+    return "discounts" in get_args(get_args(batch_of(loss))[0]) if get_args(batch_of(loss)) else False
+
+
 def is_on_policy(loss: Loss[Any, Any]) -> bool:  # Any: whatever it reads and requires
     """True if a loss says in its type that it requires a synchronous stream."""
     return base_arguments(type(loss), Loss)[1:2] == (Sync,)

@@ -14,6 +14,8 @@ from tflow.errors import PlanError, TflowError
 from tflow.live import Handles, Live
 from tflow.rl.data.arrays import Array
 from tflow.rl.data.batch import Batch, MultiBatch
+from tflow.rl.data.episodes import Episodes
+from tflow.rl.data.moments import ByColumn
 from tflow.rl.learning.agent import AnyLoss
 from tflow.rl.learning.gradients import Gradients
 from tflow.rl.learning.losses import Loss, batch_of, is_on_policy
@@ -66,6 +68,21 @@ def publish(live: Live, workers: AnyWorkers, policy: str, weights: Array, shards
     steps = live.progress.env_steps(workers)
     handles.update(RolloutWorker.set_weights, Weights(policy, weights, steps), shards=shards, policy=policy)
     return version
+
+
+def moments_of(live: Live, workers: AnyWorkers, policy: str) -> ByColumn:
+    """The running statistics of a policy that have reached the driver; none if its agent does not normalise."""
+    if not workers.spec.agents[policy].normalizes:
+        return {}
+    summary = live.progress.summary(workers)
+    return summary.moments.get(policy, {}) if isinstance(summary, Episodes) else {}
+
+
+def normalize(live: Live, workers: AnyWorkers, policy: str, learner: Learner) -> None:
+    """Let the learner normalise by what all workers have seen so far: from the next batch on, which is sampled with it too."""
+    moments = moments_of(live, workers, policy)
+    if moments:
+        learner.load_moments(moments)
 
 
 def check_origin(where: str, live: Live, workers: AnyWorkers, env_steps: int) -> None:
@@ -173,6 +190,7 @@ class TrainOneStep(LiveOp[Reads, TrainStats, Requires]):
             steps=live.progress.env_steps(self.workers),
         )
         version = live[self.workers].version(batch.policy)
+        normalize(live, self.workers, batch.policy, learner)
         if outcome.updates:
             version = publish(live, self.workers, batch.policy, learner.weights)
         stats = TrainStats(batch.policy, outcome.rows, outcome.updates, outcome.skipped, version, lag, outcome.stats)
@@ -236,6 +254,7 @@ class ApplyGradients(LiveOp[Gradients, TrainStats, Async]):
         if not item.rows:
             return TrainStats(item.policy)
         made = learner.apply(item.values, steps=steps)
+        normalize(live, self.workers, item.policy, learner)
         learner.trained += item.rows
         version = live[self.workers].version(item.policy)
         if made:
@@ -357,9 +376,11 @@ class LearnOnBatch(ActorOp["Learner", Batch[Any], TrainStats]):  # Any: what the
         return replace(stats, td_errors=by_id(item, outcome.td_errors))
 
 
-def set_env_steps(learner: Learner, steps: int) -> None:
-    """Tell a learner in an actor the env steps so far."""
-    learner.env_steps = steps
+def set_progress(learner: Learner, progress: tuple[int, ByColumn]) -> None:
+    """Tell a learner in an actor the env steps so far, and the running statistics."""
+    learner.env_steps, moments = progress
+    if moments:
+        learner.load_moments(moments)
 
 
 class SendWeights(LiveOp[TrainStats, TrainStats, Async]):
@@ -378,7 +399,8 @@ class SendWeights(LiveOp[TrainStats, TrainStats, Async]):
 
     def apply(self, live: Live, item: TrainStats, /) -> TrainStats:
         if self.learner is not None:
-            live[self.learner].update(set_env_steps, live.progress.env_steps(self.workers))
+            moments = moments_of(live, self.workers, item.policy)
+            live[self.learner].update(set_progress, (live.progress.env_steps(self.workers), moments))
         lag, version = lag_of(live, self.workers, item.policy), live[self.workers].version(item.policy)
         if item.weights is not None:
             live.resident(self.learners[item.policy]).receive(item.weights)

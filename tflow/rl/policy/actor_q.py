@@ -17,7 +17,7 @@ from tflow.rl.policy.ensemble import EnsembleMLP
 from tflow.rl.policy.flat import tensor
 from tflow.rl.policy.heads import LOG_STD_RANGE, Categorical, Deterministic, Head, SquashedGaussian, head_for
 from tflow.rl.policy.network import Flat, RecurrentEncoder, TensorObs, scaled
-from tflow.rl.policy.network_spec import MLP, DictEncoder, Encoder, ModelLike, build_encoder, is_compound, is_image
+from tflow.rl.policy.network_spec import MLP, DictEncoder, Encoder, ModelLike, Normalized, build_encoder, is_compound, is_image
 from tflow.rl.policy.policy import Acted, Policy
 from tflow.rl.policy.policy_spec import ActorQSpec
 
@@ -217,6 +217,9 @@ class ActorQ(Policy):
 def encoder_of(model: ModelLike, space: AnySpace, *, whole: bool) -> tuple[Encoder, MLP]:
     """The encoder of an observation, and the dense layers behind it. With ``whole``, those of an MLP belong to the encoder; the
     Q-functions, which also see the action, have them behind it instead."""
+    if isinstance(model, Normalized):
+        inner, layers = encoder_of(model.encoder, space, whole=whole)
+        return model.around(inner, space), layers
     if model == "auto" and not is_image(space):
         model = DictEncoder(joint=MLP((256,), "relu")) if is_compound(space) else USUAL
     if isinstance(model, MLP) and not is_compound(space):

@@ -110,6 +110,10 @@ class FlatWeights:
         """Number of weights that a policy needs to act."""
         return self._acting[0] + self._acting[1] - self.trainable
 
+    def parameters_in(self, weights: Array) -> int:
+        """How many of these weights, the first ones, are parameters; buffers follow."""
+        return self.trainable if len(weights) == len(self.values) else self._acting[0]
+
     def get(self, *, acting: bool = False) -> Array:
         """A copy of the weights, or of those of the parts that act; read-only."""
         if acting and self.acting < len(self.values):
@@ -155,10 +159,13 @@ def _by_part(module: nn.Module, parts: Mapping[str, Sequence[str]], acting: Sequ
     unknown = [part for part in acting if part not in parts]
     if unknown:
         raise PlanError(f"{kind}: the part {unknown[0]!r} is said to act, but the parts are {', '.join(parts)}.")
+    outside = {name for name, _ in module.named_buffers()}
     order = [*acting, *(part for part in parts if part not in acting)]
     found: dict[str, list[str]] = {part: [] for part in order}
     for name in names:
         owners = [part for part in order if not parts[part] or any(f"{name}.".startswith(f"{each}.") for each in parts[part])]
+        if not owners and name in outside:  # such as the scale of rewards: it goes where acting goes
+            owners = order[:1]
         if len(owners) != 1:
             said = "no part" if not owners else f"the parts {' and '.join(owners)}"
             raise PlanError(f"{kind}: {name} belongs to {said}. Each weight belongs to one of {', '.join(order)}.")

@@ -17,7 +17,8 @@ from gymnasium import spaces
 from torch import Tensor, nn
 
 from tflow.errors import PlanError
-from tflow.rl.policy.network_spec import MLP, Activation, Encoder, channels_last, image_size
+from tflow.rl.data.moments import Moments
+from tflow.rl.policy.network_spec import MLP, Activation, Encoder, channels_last, image_size, is_image, parts_of
 
 AnySpace = spaces.Space[Any]  # Any: what a space holds is known only at run time
 TensorObs = Tensor | dict[str, Tensor]
@@ -179,6 +180,49 @@ class CombinedEncoder(nn.Module):
         parts = [encoder(obs[name]) for name, encoder in zip(self.names, self.encoders, strict=True)]
         features: Tensor = self.joint(torch.cat(parts, 1))
         return features
+
+
+class RunningStatistics(nn.Module):
+    """Mean and standard deviation of a column, set from the moments that workers have gathered."""
+
+    mean: Tensor
+    scale: Tensor
+
+    def __init__(self, column: str, shape: Sequence[int]) -> None:
+        super().__init__()
+        self.column = column
+        self.register_buffer("mean", torch.zeros(*shape))
+        self.register_buffer("scale", torch.ones(*shape))
+
+    def load(self, moments: Moments) -> None:
+        """Take over moments. ``scale`` is 1 over the standard deviation."""
+        with torch.no_grad():
+            self.mean.copy_(torch.from_numpy(np.array(moments.mean)))
+            self.scale.copy_(torch.as_tensor(1 / np.sqrt(moments.variance + 1e-8)))
+
+
+class NormalizedEncoder(nn.Module):
+    """Normalises observations by running statistics, then encodes them."""
+
+    def __init__(self, encoder: Encoder, space: AnySpace, clip: float) -> None:
+        super().__init__()
+        self.encoder, self.features, self.clip = encoder, encoder.features, clip
+        floats = {name: part for name, part in parts_of(space).items() if isinstance(part, spaces.Box) and not is_image(part)}
+        self.names = tuple(floats)
+        columns = [f"obs/{name}" if name else "obs" for name in floats]
+        shapes = [part.shape for part in floats.values()]
+        self.statistics = nn.ModuleList(RunningStatistics(*each) for each in zip(columns, shapes, strict=True))
+
+    def forward(self, obs: TensorObs) -> Tensor:
+        if isinstance(obs, dict):
+            named = zip(self.names, self.statistics, strict=True)
+            return self.encoder({**obs, **{name: self.normal(obs[name], each) for name, each in named}})
+        return self.encoder(self.normal(obs, self.statistics[0]) if self.names else obs)
+
+    def normal(self, values: Tensor, statistics: nn.Module) -> Tensor:
+        """Values with mean 0 and standard deviation 1."""
+        assert isinstance(statistics, RunningStatistics)
+        return ((values.to(torch.float32) - statistics.mean) * statistics.scale).clamp(-self.clip, self.clip)
 
 
 # --------------------------------------------------------------------------- recurrent

@@ -17,7 +17,7 @@ space and returns a module:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from tflow.combinators import check
@@ -196,7 +196,50 @@ class LSTM:
         return RecurrentEncoder(_feed_forward("LSTM", self.encoder, observation_space), self.size)
 
 
-OURS = (MLP, NatureCNN, SmallCNN, ImpalaCNN, DictEncoder, LSTM)
+@dataclass(frozen=True)
+class Normalized:
+    """Normalises observations by running statistics, before any encoder: to mean 0 and standard deviation 1, clipped.
+
+    Images and discrete parts stay as they are. The statistics are part of the weights: learners merge them over all workers, and
+    send and save them. An agent with ``normalize_obs`` has its model wrapped in this.
+    """
+
+    encoder: ModelLike = "auto"
+    """The model behind it."""
+    clip: float = 10.0
+    """Normalised values are clipped to this absolute value; usually 5 to 10."""
+    obs: bool = True
+    """Normalise observations."""
+    rewards: bool = False
+    """Keep the standard deviation of returns, too, by which rewards are divided."""
+
+    def __post_init__(self) -> None:
+        check.positive("Normalized", "clip", self.clip)
+
+    def build(self, observation_space: AnySpace, /) -> Encoder:
+        encoder = _feed_forward("Normalized", self.encoder, observation_space)
+        return self.around(encoder, observation_space)
+
+    def around(self, encoder: Encoder, observation_space: AnySpace) -> Encoder:
+        """An encoder with normalisation before it."""
+        from tflow.rl.policy.network import NormalizedEncoder
+
+        return NormalizedEncoder(encoder, observation_space, self.clip) if self.obs else encoder
+
+
+def normalized(model: ModelLike, *, obs: bool, rewards: bool) -> ModelLike:
+    """A model that normalises first. Recurrent ones do so before their encoder."""
+    if isinstance(model, LSTM):
+        return replace(model, encoder=normalized(model.encoder, obs=obs, rewards=rewards))
+    return Normalized(model, obs=obs, rewards=rewards)
+
+
+def scales_rewards(model: ModelLike) -> bool:
+    """True for a model that keeps the standard deviation of returns."""
+    return scales_rewards(model.encoder) if isinstance(model, LSTM) else isinstance(model, Normalized) and model.rewards
+
+
+OURS = (MLP, NatureCNN, SmallCNN, ImpalaCNN, DictEncoder, LSTM, Normalized)
 
 
 def automatic(observation_space: AnySpace) -> Model:

@@ -19,11 +19,12 @@ from torch import Tensor, nn
 
 from tflow.errors import PlanError
 from tflow.rl.data.arrays import Array, Obs
+from tflow.rl.data.moments import ByColumn
 from tflow.rl.envs.spaces import ObsLayout, zero_based
 from tflow.rl.policy.flat import FlatWeights, tensor
 from tflow.rl.policy.heads import Categorical, Head, head_for
-from tflow.rl.policy.network import sees_images
-from tflow.rl.policy.network_spec import LSTM, ModelLike, build_encoder
+from tflow.rl.policy.network import RunningStatistics, sees_images
+from tflow.rl.policy.network_spec import LSTM, ModelLike, build_encoder, scales_rewards
 from tflow.rl.policy.observations import action_masks, another_size, first_rows, observations
 from tflow.rl.policy.policy_network import ActorCriticNet, QNet
 from tflow.rl.policy.policy_spec import ActorCriticSpec, PolicySpec, QSpec, make_policy
@@ -69,6 +70,10 @@ class Policy(ABC):
         self.own_head = self.make_head(action_space)
         """For ``act``: workers number discrete actions from 0, the env itself may not."""
         self.module = self.make_net().to(self.device)
+        self.rewards = RunningStatistics("returns", (1,)).to(self.device) if scales_rewards(model) else None
+        """Statistics of returns, if rewards are normalised."""
+        if self.rewards is not None:
+            self.module.add_module("rewards", self.rewards)
         self.flat = FlatWeights(self.module, self.parts, self.acting)
         self.sequence_length = model.length if isinstance(model, LSTM) else 1
         """Steps per training sequence of a recurrent policy."""
@@ -103,6 +108,17 @@ class Policy(ABC):
     def __repr__(self) -> str:
         what = f"{self.observation_space} -> {self.action_space}"
         return f"{type(self).__name__}({what}, {self.flat.trainable:,} weights on {self.device})"
+
+    def load_moments(self, moments: ByColumn) -> None:
+        """Take over running statistics of observations and returns."""
+        for module in self.module.modules():
+            if isinstance(module, RunningStatistics) and module.column in moments:
+                module.load(moments[module.column])
+
+    @property
+    def reward_scale(self) -> float:
+        """What rewards are multiplied with: 1 over the standard deviation of returns, if they are normalised."""
+        return 1.0 if self.rewards is None else float(self.rewards.scale)
 
     def copy(self) -> Self:
         """A copy with weights of its own."""

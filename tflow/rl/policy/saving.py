@@ -19,9 +19,9 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
 from tflow.errors import CheckpointError, TflowError
-from tflow.rl.policy.network_spec import LSTM, MLP, DictEncoder, ImpalaCNN, ModelLike, NatureCNN, SmallCNN
+from tflow.rl.policy.network_spec import LSTM, MLP, DictEncoder, ImpalaCNN, ModelLike, NatureCNN, Normalized, SmallCNN
 from tflow.rl.policy.policy import Policy
-from tflow.rl.policy.policy_spec import ActorCriticSpec, PolicySpec, QSpec, chosen_device, make_policy
+from tflow.rl.policy.policy_spec import ActorCriticSpec, ActorQSpec, PolicySpec, QSpec, chosen_device, make_policy
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 FORMAT = 1
 CLASS = "class"
 Json = Any  # Any: what json.loads gives
-MODELS: dict[str, type] = {kind.__name__: kind for kind in (MLP, NatureCNN, SmallCNN, ImpalaCNN, DictEncoder, LSTM)}
-SPECS: dict[str, type] = {kind.__name__: kind for kind in (ActorCriticSpec, QSpec)}
+MODELS: dict[str, type] = {kind.__name__: kind for kind in (MLP, NatureCNN, SmallCNN, ImpalaCNN, DictEncoder, LSTM, Normalized)}
+SPECS: dict[str, type] = {kind.__name__: kind for kind in (ActorCriticSpec, ActorQSpec, QSpec)}
 
 
 def save_policy(policy: Policy, path: str | os.PathLike[str]) -> None:

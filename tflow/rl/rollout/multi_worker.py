@@ -7,6 +7,7 @@ acts and completed at its next turn; rows that are open when a fragment ends con
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,11 +21,13 @@ from tflow.rl.policy.exploration import Explorer
 from tflow.rl.policy.threads import one_thread
 from tflow.rl.policy.weights import seed_for
 from tflow.rl.rollout.recorder import Following, Recorder
-from tflow.rl.rollout.worker import RolloutWorker
+from tflow.rl.rollout.worker import Normalizer, RolloutWorker
 from tflow.types import Shard
 
 if TYPE_CHECKING:
+    from tflow.rl.data.moments import Moments
     from tflow.rl.envs.multi_env import MultiEnvs, MultiStep, Turn
+    from tflow.rl.learning.agent import AnyAgent
     from tflow.rl.policy.network_spec import AnySpace
     from tflow.rl.policy.policy import Policy
     from tflow.rl.rollout.worker_spec import WorkerSpec
@@ -36,7 +39,7 @@ CARRIED = 0
 class PolicyAgents:
     """All agents of one policy in all envs of a worker."""
 
-    def __init__(self, name: str, policy: Policy, explorer: Explorer, slots: Array, fragment: int) -> None:
+    def __init__(self, name: str, policy: Policy, explorer: Explorer, slots: Array, fragment: int, agent: AnyAgent) -> None:
         self.name = name
         self.policy = policy
         self.explorer = explorer
@@ -52,11 +55,15 @@ class PolicyAgents:
         self.lengths = np.zeros(count, dtype=np.int32)
         self.returns = np.zeros(count)
         self.finished: list[tuple[float, int]] = []
+        self.agent = agent
+        self.normalizer = Normalizer(agent, policy, count)
+        self.moments: dict[str, Moments] = {}
+        """Running statistics of the latest fragment."""
         self.recorder = self.new_recorder()
 
     def fresh(self) -> PolicyAgents:
         """The same agents at the start."""
-        return PolicyAgents(self.name, self.policy, self.explorer, self.slots, self.fragment)
+        return PolicyAgents(self.name, self.policy, self.explorer, self.slots, self.fragment, self.agent)
 
     def new_recorder(self) -> Recorder:
         recorder = Recorder(len(self.slots), self.fragment + 1)
@@ -175,6 +182,7 @@ class PolicyAgents:
             self.opened[still] = CARRIED
         self.last[:] = -1
         rows = int(done.valid.sum())
+        self.moments = self.normalizer.gather(done)
         return done.finish(env_steps=rows, policy=self.name, summary=summary, values=self.values)
 
     def values(self, finals: Following) -> Array:
@@ -192,7 +200,7 @@ class MultiWorker(RolloutWorker):
         for name, group in self.envs.groups.items():
             policy = self.add_policy(name, group.observation_space, group.actions.own_space)
             self.explorers[name] = self.explorer(name, policy, len(group.slots))
-            self.agents_of[name] = PolicyAgents(name, policy, self.explorers[name], group.slots, spec.fragment)
+            self.agents_of[name] = PolicyAgents(name, policy, self.explorers[name], group.slots, spec.fragment, spec.agents[name])
             self.perturb(name, policy.flat.get())
         self.lengths = np.zeros(spec.num_envs, dtype=np.int64)
         self.returns = np.zeros(spec.num_envs)
@@ -214,7 +222,9 @@ class MultiWorker(RolloutWorker):
             env_steps = self.spec.num_envs * self.spec.fragment
             self.steps += env_steps
             batches = {name: group.finish(turns[name], summary=None) for name, group in self.agents_of.items()}
-        return MultiBatch(batches, env_steps=env_steps, summary=self.summary(finished, discarded))
+        moments = {name: group.moments for name, group in self.agents_of.items() if group.moments}
+        summary = replace(self.summary(finished, discarded), moments=moments)
+        return MultiBatch(batches, env_steps=env_steps, summary=summary)
 
     def start(self) -> dict[str, Turn]:
         if self.turns is None:

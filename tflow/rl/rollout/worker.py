@@ -15,7 +15,9 @@ from tflow.rl.data import arrays
 from tflow.rl.data.arrays import Array, Obs
 from tflow.rl.data.batch import AnyBatch, MultiBatch, Rollout, Sampled
 from tflow.rl.data.episodes import NONE, Episodes
+from tflow.rl.data.moments import Moments
 from tflow.rl.learning.gradients import Gradients
+from tflow.rl.learning.losses import replays
 from tflow.rl.policy.exploration import Explorer
 from tflow.rl.policy.policy_spec import make_policy
 from tflow.rl.policy.threads import one_thread
@@ -25,7 +27,7 @@ from tflow.types import Shard
 
 if TYPE_CHECKING:
     from tflow.rl.envs.env import Envs
-    from tflow.rl.learning.agent import AnyLoss
+    from tflow.rl.learning.agent import AnyAgent, AnyLoss
     from tflow.rl.policy.network_spec import AnySpace
     from tflow.rl.policy.policy import Policy
     from tflow.rl.rollout.worker_spec import WorkerSpec
@@ -88,7 +90,7 @@ class RolloutWorker(ABC):
     def add_policy(self, name: str, observation_space: AnySpace, action_space: AnySpace) -> Policy:
         """Make a policy, with the same initial weights on all workers."""
         agent, seed = self.spec.agents[name], seed_for(self.shard.session_seed, name)
-        made = make_policy(agent.loss.policy(), agent.model, observation_space, action_space, seed=seed)
+        made = make_policy(agent.loss.policy(), agent.network, observation_space, action_space, seed=seed)
         self.policies[name] = made
         return made
 
@@ -112,11 +114,12 @@ class RolloutWorker(ABC):
         """Note the weights of a policy, and perturb those it acts with if it explores by parameter noise."""
         policy, explorer = self.policies[name], self.explorers[name]
         self.weights[name] = weights
-        noisy = explorer.weights(weights, rng=self.rng)
-        if noisy is not weights:
+        parameters = weights[: policy.flat.parameters_in(weights)]  # no noise on running statistics
+        noisy = explorer.weights(parameters, rng=self.rng)
+        if noisy is not parameters:
             seen = self.latest_obs(name)
             unperturbed = None if seen is None else policy.scores(seen)
-            policy.flat.set(noisy)
+            policy.flat.set(np.concatenate((noisy, weights[len(parameters) :])))
             if seen is not None and unperturbed is not None:
                 explorer.adapt(unperturbed, policy.scores(seen))
 
@@ -147,11 +150,11 @@ class RolloutWorker(ABC):
 
     def td_errors(self, batch: AnyBatch) -> Array:
         """Absolute TD errors of transitions. The policy bootstraps from itself: workers have no target network."""
-        from tflow.rl.learning.learner import td_errors_of
+        from tflow.rl.learning.learner import td_errors_of, with_scaled_rewards
 
         policy, loss = self.policies[batch.policy], self.spec.agents[batch.policy].loss
         with one_thread():
-            return td_errors_of(policy, loss, batch, target=policy).errors
+            return td_errors_of(policy, loss, with_scaled_rewards(policy, batch.untyped()), target=policy).errors
 
     def gradients(self, batch: AnyBatch, *, loss: AnyLoss | None = None) -> Gradients:
         """The gradient of the loss on a batch, with the weights of this worker."""
@@ -166,6 +169,40 @@ class RolloutWorker(ABC):
             target = policy if chosen.has_target else None  # workers have no target network
             values, stats = gradients_of(policy, chosen, batch, target=target, steps=self.global_steps)
         return Gradients(values, rows=len(batch), env_steps=batch.env_steps, policy=name, stats=stats, summary=batch.summary)
+
+
+class Normalizer:
+    """Gathers the running statistics of a worker's rollouts, and divides the rewards in them by the scale of returns."""
+
+    def __init__(self, agent: AnyAgent, policy: Policy, slots: int) -> None:
+        self.agent, self.policy = agent, policy
+        self.returns = np.zeros(slots)
+        """The discounted return so far of the episode in each slot."""
+
+    def gather(self, recorder: Recorder) -> dict[str, Moments]:
+        """The moments of a fragment; its rewards are divided, unless replay will keep them."""
+        if not self.agent.normalizes or not recorder.valid.any():
+            return {}
+        found = {}
+        if self.agent.normalize_obs:
+            observed = {name: column for name, column in recorder.columns.items() if name.partition("/")[0] == "obs"}
+            found = {name: Moments.of(column[recorder.valid]) for name, column in observed.items() if column.dtype.kind == "f"}
+        if self.agent.normalize_rewards is not None:
+            found["returns"] = self.gather_returns(recorder, self.agent.normalize_rewards)
+            if not replays(self.agent.loss):
+                recorder.columns["rewards"] *= np.float32(self.policy.reward_scale)
+        return found
+
+    def gather_returns(self, recorder: Recorder, gamma: float) -> Moments:
+        """The moments of discounted returns, as they grow step by step."""
+        rewards, over = recorder.columns["rewards"], recorder.columns["terminated"] | recorder.columns["truncated"]
+        seen = np.zeros(rewards.shape)
+        for step in range(recorder.steps):
+            valid = recorder.valid[:, step]
+            self.returns = np.where(valid, gamma * self.returns + rewards[:, step], self.returns)
+            seen[:, step] = self.returns
+            self.returns[over[:, step]] = 0.0
+        return Moments.of(seen[recorder.valid][:, None])
 
 
 class Lane:
@@ -289,6 +326,7 @@ class SingleWorker(RolloutWorker):
             for lane, each in enumerate(envs)
         ]
         self.explorers[self.name] = self.lanes[0].explorer
+        self.normalizer = Normalizer(spec.agents[self.name], self.policy, spec.num_envs)
         self.started = False
         self.task: object = None
         self.perturb(self.name, self.policy.flat.get())
@@ -313,10 +351,13 @@ class SingleWorker(RolloutWorker):
                 lane.cut(recorder)
             rows = int(recorder.valid.sum())
             self.steps += rows
-            batch = recorder.finish(env_steps=rows, policy=self.name, summary=self.summary(), values=self.values)
+            moments = self.normalizer.gather(recorder)
+            summary = replace(self.summary(), moments={self.name: moments}) if moments else self.summary()
+            batch = recorder.finish(env_steps=rows, policy=self.name, summary=summary, values=self.values)
         return cast("Rollout", batch)
 
     def begin(self, seed: int) -> None:
+        self.normalizer.returns[:] = 0
         for lane in self.lanes:
             lane.reset(seed, self.task)
         self.started = True

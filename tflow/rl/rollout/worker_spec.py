@@ -86,7 +86,7 @@ class WorkerSpec:
         from tflow.rl.policy.policy_spec import chosen_device, make_policy
 
         agent, spaces = self.agents[policy], self.spaces_of(policy)
-        return make_policy(agent.loss.policy(), agent.model, *spaces, seed=seed, device=chosen_device(device))
+        return make_policy(agent.loss.policy(), agent.network, *spaces, seed=seed, device=chosen_device(device))
 
 
 @dataclass(frozen=True)

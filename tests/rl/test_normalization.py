@@ -1,0 +1,164 @@
+"""Running statistics of observations and returns: merged over workers, sent with the weights, saved, frozen in evaluation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium import spaces
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tflow
+from tests.laws.world import RUNTIMES, product
+from tflow import Batch, PlanError, Policy, Stop, evaluate
+from tflow.algos import PPO, SinglePolicy
+from tflow.data import Episodes
+from tflow.exploration import ParameterNoise
+from tflow.losses import PPOLoss
+from tflow.models import LSTM, MLP, Normalized
+from tflow.rl.data.moments import Moments
+from tflow.rl.envs.env_spec import EnvSpec
+from tflow.rl.learning.agent import Agent
+from tflow.rl.learning.learner import with_scaled_rewards
+from tflow.rl.policy.network import RunningStatistics
+from tflow.rl.rollout.worker import SingleWorker
+from tflow.rl.rollout.worker_spec import WorkerSpec
+from tflow.types import Shard
+
+SMALL = MLP((8,))
+loose: Any = tflow  # Any: keyword arguments that several configurations share
+
+
+class Wide(gym.Env[Any, Any]):  # Any: what its spaces say
+    """Observations far from 0 and on very different scales; the reward is 100 per step, episodes have 7 steps."""
+
+    observation_space = spaces.Dict({"far": spaces.Box(-1e6, 1e6, (2,), np.float32), "kind": spaces.Discrete(3)})
+    action_space = spaces.Discrete(2)
+
+    def _obs(self) -> Any:  # Any: a dictionary
+        far = self.np_random.normal((1_000, -5), (50, 0.1)).astype(np.float32)
+        return {"far": far, "kind": int(self.np_random.integers(3))}
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:  # Any: as above
+        super().reset(seed=seed)
+        self.steps = 0
+        return self._obs(), {}
+
+    def step(self, action: int) -> tuple[Any, float, bool, bool, dict[str, Any]]:  # Any: as above
+        self.steps += 1
+        return self._obs(), 100.0, self.steps == 7, False, {}
+
+
+def statistics(policy: Policy, column: str) -> list[RunningStatistics]:
+    found = [each for each in policy.module.modules() if isinstance(each, RunningStatistics)]
+    return [each for each in found if each.column == column]
+
+
+@given(st.lists(st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=6), min_size=1, max_size=6))
+def test_moments_merge_as_if_all_rows_had_come_at_once(parts: list[list[float]]) -> None:
+    together = Moments.of(np.concatenate(parts))
+    merged = Moments.of(np.array(parts[0]))
+    for part in parts[1:]:
+        merged = merged.merged(Moments.of(np.array(part)))
+    assert merged.count == together.count
+    np.testing.assert_allclose(merged.mean, together.mean, atol=1e-9, rtol=1e-9)
+    np.testing.assert_allclose(merged.variance, together.variance, atol=1e-6, rtol=1e-9)
+
+
+SAMPLING = {"env": Wide, "num_envs": 3, "fragment": 5, "model": SMALL, "normalize_obs": True}
+REPLAY = {"learning_starts": 10, "batch": 8, "normalize_rewards": True}
+CONFIGS: dict[str, SinglePolicy] = {
+    "ppo": loose.algos.PPO(**SAMPLING, minibatch=10, normalize_rewards=True),
+    "a3c": loose.algos.A3C(**SAMPLING),
+    "impala": loose.algos.IMPALA(**SAMPLING, normalize_rewards=True),
+    "dqn": loose.algos.DQN(**SAMPLING, **REPLAY),
+    "sac": loose.algos.SAC(**SAMPLING, **REPLAY),
+}
+
+
+@product(CONFIGS, on_ray=("ppo", "impala"))
+def test_the_policy_has_the_statistics_of_all_workers(name: str, runtime: str) -> None:
+    config = CONFIGS[name]
+    with RUNTIMES[runtime]() as session, config.run(stop=Stop(env_steps=600), runtime=session) as run:
+        run.finish()
+        policy = run.policy()
+    for found in statistics(policy, "obs/far"):
+        mean, std = found.mean.numpy(), 1 / found.scale.numpy()
+        np.testing.assert_allclose(mean, (1_000, -5), rtol=0.02)
+        np.testing.assert_allclose(std, (50, 0.1), rtol=0.2)
+    assert statistics(policy, "obs/far"), "observations are normalised"
+    assert not statistics(policy, "obs/kind"), "discrete parts are not"
+    if config.normalize_rewards:  # returns of 100, 199, ... up to 679 within an episode
+        (returns,) = statistics(policy, "returns")
+        steps = [sum(100 * 0.99**back for back in range(count + 1)) for count in range(7)]
+        np.testing.assert_allclose(1 / returns.scale.numpy(), np.std(steps), rtol=0.15)
+        assert policy.reward_scale == pytest.approx(1 / np.std(steps), rel=0.2)
+
+
+def test_rollouts_are_trained_on_with_the_statistics_they_were_sampled_with() -> None:
+    """Otherwise the probability ratio of PPO would not begin at 1."""
+    config = PPO(env=Wide, num_workers=2, num_envs=4, fragment=8, epochs=1, minibatch=10_000, normalize_obs=True, model=SMALL)
+    kls = [metrics.training.latest["kl"] for _, metrics in zip(range(6), config.run(), strict=False)]
+    np.testing.assert_allclose(kls, 0.0, atol=1e-6)
+
+
+def test_reported_returns_are_those_of_the_env() -> None:
+    metrics = CONFIGS["ppo"].run(stop=Stop(env_steps=400)).finish()
+    assert metrics.mean_return == 700.0
+
+
+def test_rewards_of_rollouts_are_scaled_by_the_worker_and_replayed_ones_by_the_learner() -> None:
+    for loss_of, scaled in ((CONFIGS["ppo"], True), (CONFIGS["dqn"], False)):
+        spec = WorkerSpec(EnvSpec(Wide), {"default": loss_of.agent()}, num_envs=2, fragment=9)
+        worker = SingleWorker(spec, Shard("x", 0, 1, 0, 0))
+        first = worker.sample()
+        assert isinstance(first.summary, Episodes)
+        worker.policy.load_moments(first.summary.moments["default"])
+        rewards = worker.sample()["rewards"]
+        np.testing.assert_allclose(rewards, 100 * worker.policy.reward_scale if scaled else 100.0, rtol=1e-5)
+        replayed: Batch[str] = Batch({"rewards": np.full(3, 100.0, np.float32), "discounts": np.ones(3, np.float32)})
+        np.testing.assert_allclose(
+            with_scaled_rewards(worker.policy, replayed)["rewards"], 100 * worker.policy.reward_scale, rtol=1e-5
+        )
+
+
+def test_evaluation_changes_nothing_and_files_keep_the_statistics(tmp_path: Path) -> None:
+    with CONFIGS["ppo"].run(stop=Stop(env_steps=200)) as run:
+        run.finish()
+        policy = run.policy()
+    before = policy.flat.get()
+    evaluate(policy, Wide, episodes=3)
+    np.testing.assert_array_equal(policy.flat.get(), before)
+    policy.save(tmp_path / "it.safetensors")
+    loaded = Policy.load(tmp_path / "it.safetensors")
+    np.testing.assert_array_equal(loaded.flat.get(), before)
+    obs = [{"far": np.array([1_000 + 9 * k, -5], np.float32), "kind": k % 3} for k in range(5)]
+    assert loaded.act(obs).tolist() == policy.act(obs).tolist()
+    assert statistics(loaded, "obs/far")[0].mean[0] > 900
+
+
+def test_parameter_noise_leaves_the_statistics_alone() -> None:
+    agent = Agent(CONFIGS["dqn"].loss(), SMALL, exploration=ParameterNoise(5.0), normalize_obs=True)
+    worker = SingleWorker(WorkerSpec(EnvSpec(Wide), {"default": agent}, num_envs=2, fragment=3), Shard("x", 0, 1, 0, 0))
+    (found,) = statistics(worker.policy, "obs/far")
+    assert found.mean.tolist() == [0.0, 0.0]
+    assert found.scale.tolist() == [1.0, 1.0]
+    assert not np.array_equal(worker.policy.flat.get(), worker.weights["default"]), "there is noise"
+
+
+def test_recurrent_policies_are_normalised_before_their_encoder() -> None:
+    config = PPO(env=Wide, num_envs=2, fragment=8, minibatch=16, normalize_obs=True, model=LSTM(4, SMALL))
+    with config.run(stop=Stop(updates=2)) as run:
+        run.finish()
+        assert statistics(run.policy(), "obs/far")[0].mean[0] > 900
+
+
+def test_a_model_that_nobody_would_gather_statistics_for_is_refused() -> None:
+    with pytest.raises(PlanError, match="Say normalize_obs=True instead"):
+        Agent(PPOLoss(), model=Normalized())
