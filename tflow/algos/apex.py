@@ -21,6 +21,7 @@ from tflow.rl.metrics import Metrics, ReportMetrics
 from tflow.rl.policy.exploration import ApexEpsilons, Exploration
 from tflow.rl.replay.replay_spec import ComputePriorities, ParallelReplay, SendPriorities, StoreToBuffer
 from tflow.rl.rollout.worker_spec import AnyWorkers, ParallelRollouts, create_learner
+from tflow.rl.schedules import Schedule
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,10 +45,10 @@ class ApeX(DQN):
         batch: Rows per update; usually 32 to 512. Larger: less noisy gradients, more compute.
         num_replay: Replay actors, among which ``capacity`` is divided. More: higher throughput on Ray.
         capacity: Rows in the replay buffer; usually 1e4 to 1e6. Larger: more diverse, but more off-policy.
-        min_size: Rows in the replay buffer before learning starts; usually 1e3 to 1e5. Larger: less overfitting to the first
-            episodes.
-        samples_per_insert: Replay ratio: rows sampled per row inserted; usually 1 to 32. Larger: fewer env steps, more compute,
-            more overfitting.
+        learning_starts: Rows in the replay buffer before learning starts; usually 1e3 to 1e5. Larger: less overfitting to the
+            first episodes.
+        update_ratio: Updates per env step, or a schedule; usually 1/64 to 1. Larger: fewer env steps, more compute, more
+            overfitting.
         target_every: Updates between copies of the weights to the target network; usually 50 to 10,000. Larger: more stable,
             but slower.
         double: Double Q-learning: the policy chooses the next action, the target network evaluates it. Less overestimation.
@@ -81,6 +82,8 @@ class ApeX(DQN):
     returns."""
     batch: int = 128
     """Rows per update; usually 32 to 512. Larger: less noisy gradients, more compute."""
+    update_ratio: float | Schedule = 0.125
+    """Updates per env step, or a schedule; usually 1/64 to 1. Larger: fewer env steps, more compute, more overfitting."""
     dueling: bool = True
     """Dueling network: separate streams for the state value and the advantages of actions."""
     base_epsilon: float = 0.4

@@ -2,8 +2,8 @@
 
 Implements, each an option: double Q-learning (arXiv 1509.06461), dueling networks (1511.06581), n-step returns, prioritized
 replay (1511.05952), distributional Q-learning (C51 1707.06887, QR-DQN 1710.10044), noisy networks (1706.10295). The target
-network is a copy of the weights, updated every ``target_every`` updates. The replay ratio is fixed: ``samples_per_insert`` rows
-are sampled per row inserted.
+network is a copy of the weights, updated every ``target_every`` updates. The update ratio is exact: ``update_ratio`` updates per
+env step after the first ``learning_starts``.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from tflow.rl.rollout.worker_spec import AnyWorkers, ParallelRollouts
 from tflow.rl.schedules import Linear, Schedule
 from tflow.types import Async
 
-TRAINING_WEIGHT = 1_000
-"""Turns of training per turn of storing: training goes first, until ``samples_per_insert`` makes it wait."""
+TRAINING_WEIGHT = 1_000_000_000
+"""Turns of training per turn of storing: training goes first, until ``update_ratio`` makes it wait."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,10 +52,10 @@ class DQN(SinglePolicy):
         batch: Rows per update; usually 32 to 512. Larger: less noisy gradients, more compute.
         num_replay: Replay actors, among which ``capacity`` is divided. More: higher throughput on Ray.
         capacity: Rows in the replay buffer; usually 1e4 to 1e6. Larger: more diverse, but more off-policy.
-        min_size: Rows in the replay buffer before learning starts; usually 1e3 to 1e5. Larger: less overfitting to the first
-            episodes.
-        samples_per_insert: Replay ratio: rows sampled per row inserted; usually 1 to 32. Larger: fewer env steps, more compute,
-            more overfitting.
+        learning_starts: Rows in the replay buffer before learning starts; usually 1e3 to 1e5. Larger: less overfitting to the
+            first episodes.
+        update_ratio: Updates per env step, or a schedule; usually 1/64 to 1. Larger: fewer env steps, more compute, more
+            overfitting.
         target_every: Updates between copies of the weights to the target network; usually 50 to 10,000. Larger: more stable,
             but slower.
         double: Double Q-learning: the policy chooses the next action, the target network evaluates it. Less overestimation.
@@ -94,10 +94,10 @@ class DQN(SinglePolicy):
     """Replay actors, among which ``capacity`` is divided. More: higher throughput on Ray."""
     capacity: int = 50_000
     """Rows in the replay buffer; usually 1e4 to 1e6. Larger: more diverse, but more off-policy."""
-    min_size: int = 1_000
+    learning_starts: int = 1_000
     """Rows in the replay buffer before learning starts; usually 1e3 to 1e5. Larger: less overfitting to the first episodes."""
-    samples_per_insert: float = 16.0
-    """Replay ratio: rows sampled per row inserted; usually 1 to 32. Larger: fewer env steps, more compute, more overfitting."""
+    update_ratio: float | Schedule = 0.25
+    """Updates per env step, or a schedule; usually 1/64 to 1. Larger: fewer env steps, more compute, more overfitting."""
     target_every: int = 50
     """Updates between copies of the weights to the target network; usually 50 to 10,000. Larger: more stable, but slower."""
     double: bool = True
@@ -144,8 +144,8 @@ class DQN(SinglePolicy):
             capacity=self.capacity,
             batch=self.batch,
             kind="prioritized" if self.prioritized else "uniform",
-            min_size=self.min_size,
-            samples_per_insert=self.samples_per_insert,
+            min_size=self.learning_starts,
+            update_ratio=self.update_ratio,
             alpha=self.alpha,
             beta=self.beta,
             n_step=self.n_step,
