@@ -26,6 +26,8 @@ from tflow.rl.replay.sumtree import Ints, ReplayError, SumTree, checked
 
 State = dict[str, Array | int | float]
 NEXT = frozenset({"next_obs", "next_masks"})
+OF_THE_LAST = NEXT | {"terminated", "truncated"}
+"""Columns that transitions over several steps have of the last one."""
 NO_LINKS: Mapping[str, Links] = MappingProxyType({})
 
 
@@ -102,22 +104,25 @@ class UniformBuffer:
             prefix: What to put before all names.
         """
         rows, links = cast("Batch[str]", batch), None
-        if prefix in self._successors if self._columns else self.links and worth_it(rows):
+        if not (prefix in self._successors if self._columns else self.links and worth_it(rows)):
+            columns = self.transitions(batch)
+        else:
             columns, last = self._n_step(dict(rows.columns), rows)
             links = links_of(rows, last)
             columns = {name: c for name, c in columns.items() if links is None or name.partition("/")[0] not in NEXT}
-        else:
-            columns = self.transitions(batch)
-        return {prefix + name: c for name, c in columns.items()}, {} if links is None else {prefix: links}
+        if prefix:
+            columns = {prefix + name: column for name, column in columns.items()}
+        return columns, {} if links is None else {prefix: links}
 
     def transitions(self, batch: Batch[Never]) -> dict[str, Array]:
         """The columns that are sampled of a batch."""
         rows = cast("Batch[str]", batch)
+        columns = dict(rows.columns)
         if "next_obs" not in rows and any(name.partition("/")[0] == "obs" for name in rows.finals):
-            rows = rows.with_next_obs()
+            columns |= {f"next_{name}": column for name, column in rows.successors("obs").items()}
             if "masks" in rows.finals:
-                rows = rows.with_columns({"next_masks": rows.successors("masks")["masks"]})
-        return self._n_step(dict(rows.columns), rows)[0]
+                columns["next_masks"] = rows.successors("masks")["masks"]
+        return self._n_step(columns, rows)[0]
 
     def _n_step(self, columns: dict[str, Array], rows: Batch[str]) -> tuple[dict[str, Array], Ints]:
         """The columns of transitions over several steps, and the last row of each."""
@@ -125,7 +130,7 @@ class UniformBuffer:
             return columns, np.arange(len(rows))
         steps = estimators.n_step(rows["rewards"], rows["terminated"], rows.ends, n=self.n_step, gamma=self.gamma)
         for name in columns:
-            if name.partition("/")[0] in NEXT | {"terminated", "truncated"}:
+            if name.partition("/")[0] in OF_THE_LAST:
                 columns[name] = columns[name][steps.last]
         return columns | {"rewards": steps.returns, "discounts": steps.discounts}, steps.last
 
@@ -150,8 +155,10 @@ class UniformBuffer:
             self._claim(columns, {prefix: Successors(self.capacity, self.n_step, like) for prefix, like in likes.items()})
             return
         kind = type(self).__name__
-        given = dict(columns) | _named({prefix: link.finals for prefix, link in links.items()})
-        held = self._columns | _named({prefix: each.columns for prefix, each in self._successors.items()})
+        given, held = columns, self._columns
+        if links or self._successors:
+            given = dict(columns) | _named({prefix: link.finals for prefix, link in links.items()})
+            held = self._columns | _named({prefix: each.columns for prefix, each in self._successors.items()})
         if given.keys() != held.keys():
             missing, unknown = sorted(held.keys() - given.keys()), sorted(given.keys() - held.keys())
             raise ReplayError(
