@@ -5,6 +5,9 @@ whose order rotates, so that all of them meet the same weather. What an interpre
 environments of their own::
 
     python -m benchmarks.replay --peer cpprb=/path/to/python --peer rllib=/path/to/python
+
+``python -m benchmarks.replay bytes`` reports the bytes per stored row if next observations are columns, and if they are stored
+once; ``python -m benchmarks.replay once`` what that costs in CPU time, for observations of several sizes.
 """
 
 from __future__ import annotations
@@ -13,11 +16,16 @@ import argparse
 import statistics
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from time import process_time
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+if TYPE_CHECKING:  # peers live in environments without tflow
+    from tflow.rl.data.batch import Batch
+    from tflow.rl.replay.buffer import UniformBuffer
 
 ROWS = 1_000_000
 SIZES = (32, 512)
@@ -154,11 +162,18 @@ class Peer:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", nargs="?", choices=["speed", "bytes", "once"], default="speed")
     parser.add_argument("--peer", action="append", default=[], metavar="NAME=PYTHON", help=f"one of {', '.join(PEERS)}")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=1.0)
     parser.add_argument("--serve", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.what == "bytes":
+        report_bytes()
+        return
+    if options.what == "once":
+        report_once(options.rounds)
+        return
     if options.serve:
         serve(options.serve, options.seconds)
         return
@@ -184,6 +199,90 @@ def main() -> None:
             print(f"{name:16}{spread(rates[name], '.0f'):>26}{spread(ratios, '.2f'):>44}")
     for peer in peers.values():
         peer.close()
+
+
+# --------------------------------------------------------------------------- next observations, stored once
+
+ENVS: dict[str, tuple[tuple[int, ...], str]] = {"CartPole": ((4,), "f4"), "Pendulum": ((3,), "f4"), "Atari": ((4, 84, 84), "u1")}
+"""Shapes and dtypes of observations."""
+
+
+def buffers(capacity: int, once_from: int) -> dict[str, UniformBuffer]:
+    """Buffers that store next observations as columns, and once."""
+    from tflow.rl.replay import successors
+    from tflow.rl.replay.buffer import UniformBuffer
+
+    class Columns(UniformBuffer):
+        links = False
+
+    successors.ONCE_FROM = once_from
+    return {"columns": Columns(capacity), "once": UniformBuffer(capacity)}
+
+
+def episodes(shape: tuple[int, ...], dtype: str, fragment: int, count: int) -> Iterator[Batch[str]]:
+    """So many fragments of one env, whose episodes have 200 steps."""
+    from tflow.rl.data.batch import Batch
+
+    pictures = (rng.random((fragment * 64 + 1, *shape)) * 255).astype(dtype)  # each is followed by the next, over and over
+    for number in range(count):
+        first = number % 64 * fragment
+        steps = number * fragment + np.arange(fragment) + 1
+        columns = {
+            "obs": pictures[first : first + fragment],
+            "actions": np.zeros(fragment, np.int64),
+            "rewards": np.ones(fragment, np.float32),
+            "terminated": steps % 200 == 0,
+            "truncated": np.zeros(fragment, bool),
+        }
+        ends = np.unique([*np.flatnonzero(columns["terminated"]), fragment - 1])
+        yield Batch(columns, ends=ends, finals={"obs": pictures[first + 1 + ends]})
+
+
+def report_bytes() -> None:
+    from tflow.rl.replay.successors import ONCE_FROM
+
+    print(f"{'bytes per row':12}{'fragment':>10}{'columns':>10}{'once':>10}{'as it is':>10}")
+    for name, (shape, dtype) in ENVS.items():
+        for fragment in (1, 16):
+            capacity, found = 2_000, []
+            for once_from, kind in ((0, "columns"), (0, "once"), (ONCE_FROM, "once")):
+                buffer = buffers(capacity, once_from)[kind]
+                for batch in episodes(shape, dtype, fragment, 2 * capacity // fragment):
+                    buffer.insert(batch)
+                found.append(buffer.nbytes / len(buffer))
+            print(f"{name:13}{fragment:>10}" + "".join(f"{each:>10.1f}" for each in found))
+
+
+def report_once(rounds: int) -> None:
+    """CPU time with successors stored once, as a multiple of that with columns; the order rotates."""
+    sizes = {"CartPole": ENVS["CartPole"], "Pendulum": ENVS["Pendulum"]}
+    sizes |= {f"{size} bytes": ((size // 4,), "f4") for size in (256, 512, 1024, 4096)} | {"Atari": ENVS["Atari"]}
+    print(f"{'once / columns':14}{'insert 1':>20}{'insert 16':>20}{'sample 64':>20}{'sample 256':>20}")
+    for name, (shape, dtype) in sizes.items():
+        pair = buffers(5_000, 0)
+        batches = {fragment: list(episodes(shape, dtype, fragment, 192)) for fragment in (1, 16)}
+
+        def insert(buffer: UniformBuffer, fragment: int, batches: dict[int, list[Batch[str]]] = batches) -> None:
+            for batch in batches[fragment]:
+                buffer.insert(batch)
+
+        def sample(buffer: UniformBuffer, size: int) -> None:
+            for _ in range(100):
+                buffer.sample(size)
+
+        line = f"{name:14}"
+        for act, number in ((insert, 1), (insert, 16), (sample, 64), (sample, 256)):
+            ratios = []
+            for turn in range(-1, rounds):
+                spent = {}
+                for kind in list(pair)[:: 1 if turn % 2 else -1]:
+                    start = process_time()
+                    act(pair[kind], number)
+                    spent[kind] = process_time() - start
+                if turn >= 0:  # the first one warms up
+                    ratios.append(spent["once"] / spent["columns"])
+            line += f"{spread(ratios, '.2f'):>20}"
+        print(line, flush=True)
 
 
 def spread(values: list[float], form: str) -> str:

@@ -34,7 +34,7 @@ class ImitateLoss(Loss[Replayed, Async]):
 
 def imitating(rollouts: Iter[Rollout, Sync], workers: AnyWorkers, config: PPO) -> Iter[TrainStats]:
     """A sub-flow like ``ppo_plan``: rollouts are stored on their way to PPO; half as many rows are replayed."""
-    replay = tflow.create_replay_actors(capacity=5_000, batch=64, min_size=500, samples_per_insert=0.5, gamma=config.gamma)
+    replay = tflow.create_replay_actors(capacity=5_000, batch=64, min_size=500, update_ratio=1 / 128, gamma=config.gamma)
     fresh = tflow.algos.ppo_plan(rollouts.for_each(tflow.StoreToBuffer(replay)), workers, config)
     again = tflow.ParallelReplay(replay).gather_sync().for_each(tflow.TrainOneStep(workers, loss=ImitateLoss()))
     return tflow.Union(fresh, again.for_each(tflow.operators.SendPriorities()))

@@ -39,7 +39,7 @@ class Records(Callback):
 def main(env_steps: int = 3_000) -> Records:
     """Train, and show the records."""
     records = Records()
-    DQN(env="CartPole-v1", min_size=200).run(stop=Stop(env_steps=env_steps), callbacks=[records]).finish()
+    DQN(env="CartPole-v1", learning_starts=200).run(stop=Stop(env_steps=env_steps), callbacks=[records]).finish()
     return records
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 import inspect
+import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import FrozenInstanceError, dataclass, fields, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +58,7 @@ from tflow.models import LSTM, MLP
 from tflow.rl.envs.samples import MultiCartPole
 from tflow.rl.policy.policy import QPolicy
 from tflow.rl.rollout.worker_spec import CurrentPolicy
+from tflow.rl.schedules import Linear, Schedule, schedule_of
 from tflow.runtime.refs import carriers
 from tflow.runtime.sim import SimRuntime
 
@@ -64,14 +67,14 @@ TINY = MLP((8,))
 FEW: dict[str, Any] = {"num_envs": 2, "model": TINY}  # Any: several kinds
 PAIR: dict[str, Any] = {
     "ppo": PPO(epochs=2, minibatch=16, model=TINY),
-    "dqn": DQN(min_size=50, batch=8, model=TINY),
+    "dqn": DQN(learning_starts=50, batch=8, model=TINY),
 }  # Any: as above
 SMALL: dict[str, Algorithm] = {
     "A3C": A3C(fragment=8, **FEW),
     "A2C": A2C(fragment=8, **FEW),
     "PPO": PPO(fragment=16, epochs=2, minibatch=16, **FEW),
-    "DQN": DQN(min_size=50, batch=8, capacity=200, samples_per_insert=2, **FEW),
-    "ApeX": ApeX(min_size=50, batch=8, capacity=200, samples_per_insert=2, **FEW),
+    "DQN": DQN(learning_starts=50, batch=8, capacity=200, update_ratio=0.25, **FEW),
+    "ApeX": ApeX(learning_starts=50, batch=8, capacity=200, update_ratio=0.25, **FEW),
     "IMPALA": IMPALA(fragment=8, replay_proportion=0.5, **FEW),
     "MAML": MAML(fragment=20, tasks=2, epochs=2, **FEW),
     "PPODQN": PPODQN(fragment=16, num_envs=2, ppo_batch=32, **PAIR),
@@ -276,17 +279,21 @@ def test_a_plan_of_ones_own_loss_and_optimiser() -> None:
     ],
 )
 def test_options_of_dqn(options: dict[str, Any], found: str) -> None:  # Any: several kinds
-    algorithm = DQN(min_size=50, batch=8, samples_per_insert=2, **FEW, **options)
+    algorithm = DQN(learning_starts=50, batch=8, update_ratio=0.25, **FEW, **options)
     assert found in repr(algorithm.loss())
     assert reported(algorithm, 5)[-1].training.updates == 5
 
 
-def test_replayed_rows_keep_pace_with_stored_ones() -> None:
-    algorithm = DQN(min_size=64, batch=16, samples_per_insert=4, **FEW)
-    last = reported(algorithm, 200)[-1]
-    assert last.training.rows == 200 * 16
-    assert last.env_steps <= last.training.rows / 4 + 64 + 2 * 8, "training has the right of way"
-    assert last.training.rows <= 4 * last.env_steps + 16, "and is held back"
+@pytest.mark.parametrize("ratio", [0.25, 3, Linear(0.0, 1.0, steps=300)])
+def test_updates_keep_pace_with_env_steps(ratio: float | Schedule) -> None:
+    found = reported(DQN(learning_starts=70, batch=4, update_ratio=ratio, fragment=8, n_step=2, **FEW), 200)
+    at = schedule_of(ratio).at
+    for item, following in pairwise(found):
+        most = math.floor(sum(at(row) for row in range(70, item.env_steps)) + 1e-6)
+        assert item.training.updates <= most, "training is held back"
+        if following.env_steps > item.env_steps:
+            assert item.training.updates == most, "and has the right of way"
+    assert found[0].env_steps <= 70 + 16 + 4 / at(70), "nothing is owed when it starts"
 
 
 def test_workers_of_apex_explore_differently_and_rate_their_rows() -> None:
@@ -354,7 +361,7 @@ class Spied:
 
 @pytest.mark.parametrize("kind", [IMPALA, ApeX])
 def test_schedules_go_by_env_steps_wherever_the_learner_is(kind: type[IMPALA] | type[ApeX]) -> None:
-    options: dict[str, Any] = {"replay_proportion": 2.0} if kind is IMPALA else {"min_size": 50, "batch": 32}  # Any: kinds
+    options: dict[str, Any] = {"replay_proportion": 2.0} if kind is IMPALA else {"learning_starts": 50, "batch": 32}  # Any: kinds
     asked: list[int] = []
     last = kind(lr=Spied(asked), num_envs=2, model=TINY, fragment=8, **options).run(stop=Stop(updates=60)).finish()
     assert last.training.rows > 1.5 * last.env_steps, "otherwise rows would do as well"

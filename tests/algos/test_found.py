@@ -73,7 +73,7 @@ def test_policy_and_target_have_noise_of_their_own_that_the_seed_decides() -> No
 
 
 def test_noisy_networks_learn_with_noise_whoever_acted_meanwhile() -> None:
-    with DQN(noisy=True, epsilon=0.0, num_envs=2, min_size=40, batch=8, model=TINY).run() as run:
+    with DQN(noisy=True, epsilon=0.0, num_envs=2, learning_starts=40, batch=8, model=TINY).run() as run:
         next(run)
         run.policy().act(np.zeros(4, np.float32), deterministic=True)
         next(run)
@@ -203,8 +203,8 @@ FRAIL: dict[str, Any] = {  # Any: several kinds
         A2C(**FRAIL),
         PPO(**FRAIL, minibatch=4, epochs=1),
         IMPALA(**FRAIL),
-        DQN(**FRAIL, min_size=10, batch=4),
-        ApeX(**FRAIL, min_size=10, batch=4),
+        DQN(**FRAIL, learning_starts=10, batch=4),
+        ApeX(**FRAIL, learning_starts=10, batch=4),
     ],
     ids=lambda algorithm: type(algorithm).__name__,
 )

@@ -113,7 +113,7 @@ def test_from_nothing_to_a_policy(tmp_path: Path) -> None:
 
 
 def test_the_plan_that_is_shown_is_the_one_that_is_run(tmp_path: Path) -> None:
-    words = ("dqn", "--min-size", "50", "--eval-every", "100", "--num-envs", "2")
+    words = ("dqn", "--learning-starts", "50", "--eval-every", "100", "--num-envs", "2")
     drawn = tflow_here("graph", *words, cwd=tmp_path)
     assert drawn.returncode == 0, drawn.stderr
     assert tflow_here("train", *words, "--stop-steps", "100", "--out", "run", cwd=tmp_path).returncode == 0

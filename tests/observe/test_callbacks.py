@@ -122,10 +122,10 @@ ALL: dict[str, tuple[Algorithm, int]] = {
     "PPO": (SMALL, 12),
     "A2C": (A2C(num_envs=2), 30),
     "A3C": (A3C(num_envs=2), 40),
-    "DQN": (DQN(min_size=100, num_envs=2, model=MLP((8,))), 60),
-    "ApeX": (ApeX(min_size=200, num_envs=2, model=MLP((8,))), 20),
+    "DQN": (DQN(learning_starts=100, num_envs=2, model=MLP((8,))), 60),
+    "ApeX": (ApeX(learning_starts=200, num_envs=2, model=MLP((8,))), 20),
     "IMPALA": (IMPALA(num_envs=2), 20),
-    "PPODQN": (PPODQN(num_envs=2, ppo_batch=128, dqn=DQN(min_size=100, model=MLP((8,)))), 40),
+    "PPODQN": (PPODQN(num_envs=2, ppo_batch=128, dqn=DQN(learning_starts=100, model=MLP((8,)))), 40),
 }
 
 

@@ -17,7 +17,7 @@ from tflow.rl.rollout.worker_spec import AnyWorkers
 from tflow.rl.schedules import Schedule
 from tflow.types import Async
 
-TRAINING_WEIGHT = 1_000
+TRAINING_WEIGHT = 1_000_000_000
 """Turns of training per turn of storing: training goes first, until ``update_ratio`` makes it wait."""
 
 
@@ -62,7 +62,7 @@ class OffPolicy(SinglePolicy):
             batch=self.batch,
             kind="prioritized" if self.prioritized else "uniform",
             min_size=self.learning_starts,
-            samples_per_insert=float(self.update_ratio) * self.batch,  # type: ignore[arg-type]  # XXX interim
+            update_ratio=self.update_ratio,
             alpha=self.alpha,
             beta=self.beta,
             n_step=self.n_step,

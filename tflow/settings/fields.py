@@ -46,7 +46,9 @@ ELSEWHERE = {
     "clip_param": "clip",
     "target_kl": "max_kl",
     "buffer_size": "capacity",
-    "learning_starts": "min_size",
+    "min_size": "learning_starts",
+    "num_steps_sampled_before_learning_starts": "learning_starts",
+    "samples_per_insert": "update_ratio",
     "grad_clip": "max_grad_norm",
     "total_timesteps": "stop_steps",
 }

@@ -84,7 +84,7 @@ def ppo_on_the_driver(standardize: bool) -> Plan[Metrics]:
 def dqn() -> Plan[Metrics]:
     exploration = EpsilonGreedy(Linear(1.0, 0.1, steps=1000))
     workers = create_rollout_workers(env="CartPole-v1", loss=DQNLoss(), exploration=exploration)
-    replay = create_replay_actors(capacity=50_000, batch=32, min_size=200, n_step=3, gamma=GAMMA, samples_per_insert=8)
+    replay = create_replay_actors(capacity=50_000, batch=32, min_size=200, n_step=3, gamma=GAMMA, update_ratio=0.25)
     rollouts = ParallelRollouts(workers).gather_sync()
     store_op = rollouts.for_each(StoreToBuffer(replay)).for_each(UpdateWeights(workers))
     replay_op = ParallelReplay(replay).gather_sync().for_each(UpdatePriorities(workers)).for_each(TrainOneStep(workers))

@@ -3,6 +3,7 @@
 A buffer has a fixed capacity. Its first batch says which columns it has; later ones must have the same. Memory is claimed at
 once, but the system hands it out only as rows arrive. Rows come and go by the batch, in numpy, never one by one. What is sampled
 is a copy that nobody can change. The same seed and the same calls give the same samples, also across ``state`` and ``load``.
+Large observations are stored once, though they are sampled as ``obs`` and as ``next_obs`` (``successors.py``).
 
 Law: inserting the parts of a batch one after the other is inserting the batch.
 """
@@ -10,7 +11,8 @@ Law: inserting the parts of a batch one after the other is inserting the batch.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Never, cast
+from types import MappingProxyType
+from typing import ClassVar, Never, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,9 +21,14 @@ from tflow.errors import CheckpointError, PlanError
 from tflow.rl.data import estimators
 from tflow.rl.data.arrays import Array
 from tflow.rl.data.batch import Batch
+from tflow.rl.replay.successors import Links, Successors, links_of, worth_it
 from tflow.rl.replay.sumtree import Ints, ReplayError, SumTree, checked
 
 State = dict[str, Array | int | float]
+NEXT = frozenset({"next_obs", "next_masks"})
+OF_THE_LAST = NEXT | {"terminated", "truncated"}
+"""Columns that transitions over several steps have of the last one."""
+NO_LINKS: Mapping[str, Links] = MappingProxyType({})
 
 
 class UniformBuffer:
@@ -31,6 +38,9 @@ class UniformBuffer:
     transitions over ``n_step`` steps: rewards become n-step returns, ``discounts`` multiplies the bootstrap value of the next
     observation, and ``next_obs``, ``terminated`` and ``truncated`` are those of the last of the steps.
     """
+
+    links: ClassVar[bool] = True
+    """Whether next observations may be stored once: rows are overwritten in the order in which they came."""
 
     def __init__(
         self, capacity: int, *, seed: int = 0, incarnation: int = 0, n_step: int = 1, gamma: float | None = None
@@ -55,10 +65,18 @@ class UniformBuffer:
         """Rows sampled so far."""
         self._rng = np.random.Generator(np.random.PCG64(seed))
         self._columns: dict[str, Array] = {}
+        self._successors: dict[str, Successors] = {}  # what is stored once, by what is before the names of its columns
         self._rows: Batch[str] = Batch({})  # the same columns, read-only
 
     def __len__(self) -> int:
         return min(self.inserted, self.capacity)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that its rows take, with what is stored beside them."""
+        places = sum(each.places.itemsize * (len(self) + each.finals) for each in self._successors.values())
+        finals = sum(column[: each.finals].nbytes for each in self._successors.values() for column in each.columns.values())
+        return sum(column[: len(self)].nbytes for column in self._columns.values()) + places + finals
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self)} of {self.capacity} rows, {self.inserted} inserted, {self.sampled} sampled)"
@@ -74,29 +92,51 @@ class UniformBuffer:
                 f"{type(self).__name__} holds rows of the policy {self.policy!r}, got some of {batch.policy!r}. "
                 "Use a PerPolicyBuffer."
             )
-        columns = self.transitions(batch)
+        columns, links = self.parts(batch)
         self.policy = batch.policy
-        self.store(columns)
+        self.store(columns, links)
+
+    def parts(self, batch: Batch[Never], prefix: str = "") -> tuple[dict[str, Array], dict[str, Links]]:
+        """The columns that are stored for a batch, and the links in place of those that are not.
+
+        Args:
+            batch: The rows.
+            prefix: What to put before all names.
+        """
+        rows, links = cast("Batch[str]", batch), None
+        if not (prefix in self._successors if self._columns else self.links and worth_it(rows)):
+            columns = self.transitions(batch)
+        else:
+            columns, last = self._n_step(dict(rows.columns), rows)
+            links = links_of(rows, last)
+            columns = {name: c for name, c in columns.items() if links is None or name.partition("/")[0] not in NEXT}
+        if prefix:
+            columns = {prefix + name: column for name, column in columns.items()}
+        return columns, {} if links is None else {prefix: links}
 
     def transitions(self, batch: Batch[Never]) -> dict[str, Array]:
-        """The columns that are stored for a batch."""
+        """The columns that are sampled of a batch."""
         rows = cast("Batch[str]", batch)
-        if "next_obs" not in rows and any(name.partition("/")[0] == "obs" for name in rows.finals):
-            rows = rows.with_next_obs()
-            if "masks" in rows.finals:
-                rows = rows.with_columns({"next_masks": rows.successors("masks")["masks"]})
         columns = dict(rows.columns)
-        if self.gamma is not None:
-            steps = estimators.n_step(rows["rewards"], rows["terminated"], rows.ends, n=self.n_step, gamma=self.gamma)
-            for name in columns:
-                if name.partition("/")[0] in {"next_obs", "next_masks", "terminated", "truncated"}:
-                    columns[name] = columns[name][steps.last]
-            columns |= {"rewards": steps.returns, "discounts": steps.discounts}
-        return columns
+        if "next_obs" not in rows and any(name.partition("/")[0] == "obs" for name in rows.finals):
+            columns |= {f"next_{name}": column for name, column in rows.successors("obs").items()}
+            if "masks" in rows.finals:
+                columns["next_masks"] = rows.successors("masks")["masks"]
+        return self._n_step(columns, rows)[0]
 
-    def store(self, columns: Mapping[str, Array]) -> None:
-        """Store columns as they are."""
-        self._lay_out(columns)
+    def _n_step(self, columns: dict[str, Array], rows: Batch[str]) -> tuple[dict[str, Array], Ints]:
+        """The columns of transitions over several steps, and the last row of each."""
+        if self.gamma is None:
+            return columns, np.arange(len(rows))
+        steps = estimators.n_step(rows["rewards"], rows["terminated"], rows.ends, n=self.n_step, gamma=self.gamma)
+        for name in columns:
+            if name.partition("/")[0] in OF_THE_LAST:
+                columns[name] = columns[name][steps.last]
+        return columns | {"rewards": steps.returns, "discounts": steps.discounts}, steps.last
+
+    def store(self, columns: Mapping[str, Array], links: Mapping[str, Links] = NO_LINKS) -> None:
+        """Store columns as they are, and link them."""
+        self._lay_out(columns, links)
         count = len(next(iter(columns.values())))
         kept = min(count, self.capacity)
         first = (self.inserted + count - kept) % self.capacity
@@ -104,27 +144,43 @@ class UniformBuffer:
         for name, column in columns.items():
             self._columns[name][first : first + head] = column[count - kept : count - kept + head]
             self._columns[name][: kept - head] = column[count - kept + head :]
+        for prefix, link in links.items():
+            self._successors[prefix].insert(self.inserted, count, link)
         self.inserted += count
 
-    def _lay_out(self, columns: Mapping[str, Array]) -> None:
+    def _lay_out(self, columns: Mapping[str, Array], links: Mapping[str, Links]) -> None:
         """Claim memory when the first batch arrives; see to it that the others look like it."""
         if not self._columns:
-            self._columns = {name: np.zeros((self.capacity, *c.shape[1:]), c.dtype) for name, c in columns.items()}
-            self._rows = Batch(self._columns, policy=self.policy)
+            likes = {prefix: {name: columns[prefix + name] for name in link.finals} for prefix, link in links.items()}
+            self._claim(columns, {prefix: Successors(self.capacity, self.n_step, like) for prefix, like in likes.items()})
             return
         kind = type(self).__name__
-        if columns.keys() != self._columns.keys():
-            missing, unknown = sorted(self._columns.keys() - columns.keys()), sorted(columns.keys() - self._columns.keys())
+        given, held = columns, self._columns
+        if links or self._successors:
+            given = dict(columns) | _named({prefix: link.finals for prefix, link in links.items()})
+            held = self._columns | _named({prefix: each.columns for prefix, each in self._successors.items()})
+        if given.keys() != held.keys():
+            missing, unknown = sorted(held.keys() - given.keys()), sorted(given.keys() - held.keys())
             raise ReplayError(
                 f"{kind}: all batches need the columns of the first. Missing: {missing}; not in the first: {unknown}."
             )
-        for name, column in columns.items():
-            mine = self._columns[name]
+        for name, column in given.items():
+            mine = held[name]
             if (column.dtype, column.shape[1:]) != (mine.dtype, mine.shape[1:]):
                 raise ReplayError(
                     f"{kind}: rows of the column {name!r} are {mine.dtype} of shape {mine.shape[1:]}, as in the first batch; "
                     f"got {column.dtype} of shape {column.shape[1:]}."
                 )
+
+    def _claim(self, columns: Mapping[str, Array], successors: dict[str, Successors]) -> None:
+        """Claim memory for columns like these, but for what is stored once."""
+        self._successors = successors
+        once = {prefix + name: column for prefix, each in successors.items() for name, column in each.columns.items()}
+        self._columns = {
+            name: once[name][: self.capacity] if name in once else np.zeros((self.capacity, *column.shape[1:]), column.dtype)
+            for name, column in columns.items()
+        }
+        self._rows = Batch(self._columns, policy=self.policy)
 
     # ------------------------------------------------------------------- out
 
@@ -136,6 +192,9 @@ class UniformBuffer:
 
     def _picked(self, slots: Ints, more: dict[str, Array]) -> Batch[str]:
         columns = {name: column.take(slots, axis=0) for name, column in self._columns.items()} | more
+        for prefix, successors in self._successors.items():
+            places = successors.places.take(slots)
+            columns |= {f"{prefix}next_{name}": c.take(places, axis=0) for name, c in successors.columns.items()}
         for column in columns.values():
             column.setflags(write=False)  # cheaper than the read-only views that a batch makes of what can be written
         return self._rows._like(columns, np.arange(len(slots)), {}, 0, None)
@@ -150,7 +209,12 @@ class UniformBuffer:
 
     def state(self) -> State:
         """The state for a checkpoint, as arrays and numbers. The incarnation is not part of it."""
-        return self._numbers() | {f"columns/{name}": column[: len(self)].copy() for name, column in self._columns.items()}
+        columns = {f"columns/{name}": column[: len(self)].copy() for name, column in self._columns.items()}
+        for prefix, successors in self._successors.items():
+            for name, part in successors.state(self.inserted).items():
+                group, _, member = name.partition("/")
+                columns[f"{group}/{prefix}{member}"] = part
+        return self._numbers() | columns
 
     def _numbers(self) -> State:
         words = self._rng.bit_generator.state
@@ -162,9 +226,16 @@ class UniformBuffer:
 
     def load(self, state: Mapping[str, Array | int | float]) -> None:
         """Restore a state. On an error, nothing is changed."""
-        columns = {name.removeprefix("columns/"): np.asarray(c) for name, c in state.items() if name.startswith("columns/")}
-        numbers = {name: value for name, value in state.items() if not name.startswith("columns/")}
-        if numbers.keys() != self._numbers().keys() or numbers["capacity"] != self.capacity:
+        groups: dict[str, dict[str, Array]] = {"columns": {}, "places": {}, "open": {}, "finals": {}}
+        numbers = {}
+        for name, value in state.items():
+            group, marked, member = name.partition("/")
+            if marked and group in groups:
+                groups[group][member] = np.asarray(value)
+            else:
+                numbers[name] = value
+        columns, places = groups["columns"], groups["places"]
+        if numbers.keys() != self._numbers().keys() or numbers["capacity"] != self.capacity or (places and not self.links):
             raise CheckpointError(
                 f"The state does not belong to a {type(self).__name__} of capacity {self.capacity}: it has {sorted(numbers)} and "
                 f"capacity {numbers.get('capacity')}. Load it into a buffer that is made as the saved one was."
@@ -174,10 +245,20 @@ class UniformBuffer:
         wrong = {name: len(column) for name, column in per_row.items() if len(column) != rows}
         if wrong:
             raise CheckpointError(f"The state has {rows} rows, but its columns have {wrong}: it is damaged.")
+        if places.keys() != groups["open"].keys() or not groups["finals"].keys() <= columns.keys():
+            raise CheckpointError(
+                f"The state has final observations for {sorted(groups['finals'])}, and lacks parts: it is damaged."
+            )
+        successors = {}
+        for prefix in places:
+            finals = {name.removeprefix(prefix): c for name, c in groups["finals"].items() if name.startswith(prefix)}
+            found = {"places": places[prefix], "open": groups["open"][prefix], **{f"finals/{n}": c for n, c in finals.items()}}
+            successors[prefix] = Successors(self.capacity, self.n_step, {name: columns[prefix + name] for name in finals})
+            successors[prefix].load(int(numbers["inserted"]), found)
         self._load(numbers)
-        self._columns, self._rows = {}, Batch({})
+        self._columns, self._rows, self._successors = {}, Batch({}), {}
         if columns:
-            self._lay_out(columns)
+            self._claim(columns, successors)
         for name, column in columns.items():
             self._columns[name][:rows] = column
 
@@ -191,6 +272,11 @@ class UniformBuffer:
             "has_uint32": words[4],
             "uinteger": words[5],
         }
+
+
+def _named(columns: Mapping[str, Mapping[str, Array]]) -> dict[str, Array]:
+    """Columns of successors, by the names with which they are sampled."""
+    return {f"{prefix}next_{name}": column for prefix, each in columns.items() for name, column in each.items()}
 
 
 class PrioritizedBuffer(UniformBuffer):
@@ -227,11 +313,11 @@ class PrioritizedBuffer(UniformBuffer):
             raise PlanError(f"{type(self).__name__}: {name} must be from 0 to 1, got {value}.")
         return float(value)
 
-    def store(self, columns: Mapping[str, Array]) -> None:
+    def store(self, columns: Mapping[str, Array], links: Mapping[str, Links] = NO_LINKS) -> None:
         count = len(next(iter(columns.values())))
         others = {name: column for name, column in columns.items() if name != "priorities"}
         priorities, highest = checked(columns.get("priorities", np.full(count, self._highest)))
-        super().store(others)
+        super().store(others, links)
         self._highest = max(self._highest, highest)
         slots = np.arange(max(0, self.inserted - self.capacity, self.inserted - count), self.inserted) % self.capacity
         self._tree.put(slots, priorities[count - len(slots) :] ** self.alpha)
@@ -281,8 +367,10 @@ class PrioritizedBuffer(UniformBuffer):
 class ReservoirBuffer(UniformBuffer):
     """Reservoir sampling: a uniform sample of ``capacity`` rows of all that were ever inserted (Vitter's algorithm R)."""
 
-    def store(self, columns: Mapping[str, Array]) -> None:
-        self._lay_out(columns)
+    links: ClassVar[bool] = False  # a row may go before the one that it follows
+
+    def store(self, columns: Mapping[str, Array], links: Mapping[str, Links] = NO_LINKS) -> None:
+        self._lay_out(columns, links)
         count = len(next(iter(columns.values())))
         numbers = np.arange(self.inserted, self.inserted + count)
         slots = numbers.copy()

@@ -111,12 +111,9 @@ class LockstepBuffer(Generic[Buffer]):
             raise ReplayError(f"LockstepBuffer: names of policies must be without colons, got {marked}.")
         if not any(lengths.values()):
             return
-        columns = {
-            f"{policy}:{name}": column
-            for policy, batch in batches.items()
-            for name, column in self.rows.transitions(batch).items()
-        }
-        self.rows.store(columns)
+        parts = [self.rows.parts(batch, f"{policy}:") for policy, batch in batches.items()]
+        columns = {name: column for some, _ in parts for name, column in some.items()}
+        self.rows.store(columns, {prefix: link for _, links in parts for prefix, link in links.items()})
 
     def sample(self, size: int) -> dict[str, Batch[str]]:
         """``size`` steps: a batch per policy, in which the same row is the same step."""

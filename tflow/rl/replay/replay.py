@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import lru_cache
+from math import floor
 from typing import Literal, cast
 
 import numpy as np
@@ -14,13 +17,17 @@ from tflow.rl.replay.buffer import PrioritizedBuffer, ReservoirBuffer, UniformBu
 from tflow.rl.replay.multi_buffer import LockstepBuffer, PerPolicyBuffer
 from tflow.rl.replay.sequence_buffer import SequenceBuffer
 from tflow.rl.replay.sumtree import ReplayError
-from tflow.rl.schedules import Schedule, schedule_of
+from tflow.rl.schedules import Constant, Schedule, schedule_of
 from tflow.types import Shard
 
 Kind = Literal["uniform", "prioritized", "reservoir", "sequences"]
 PriorityUpdate = tuple[str, Array, Array]
 """A policy, ids of its rows, and their priorities."""
 MOST_SHARDS = 1024
+ONE = 2**60
+"""A batch, in the unit in which the values of schedules are added up."""
+TOLERANCE = Fraction(1, 10**6)
+"""Of a batch: far above what the values of a schedule can lose by rounding in 1e9 rows, far below what a row earns."""
 
 
 @dataclass(frozen=True)
@@ -144,44 +151,97 @@ class MultiReplayActor(ReplayActor):
 
 @dataclass
 class Limiter:
-    """Rate limiter on the driver: counts rows inserted into and sampled from replay actors."""
+    """Rate limiter on the driver: counts rows that are sent to replay actors, and batches that they are asked for.
+
+    Every row after the first ``min_size`` earns ``update_ratio`` batches. All actors get the same share of what is earned, since
+    rows go to them in turn.
+
+    Law: after k such rows, the actors together may have been asked for floor(sum of the ratio over these k rows) batches; where
+    each round asks all of them, for less than one per actor fewer.
+    """
 
     shards: int
-    batch: int
     min_size: int
-    samples_per_insert: float | None
+    update_ratio: float | Schedule | None
     unit: int = 1
-    """Rows per sampled unit: 1, or the new rows of a sequence."""
+    """Rows per stored unit: 1, or the new rows of a sequence."""
     rows: dict[tuple[int, int], int] = field(default_factory=dict)
     """Rows sent to each incarnation of each actor."""
-    asked: dict[tuple[int, int], int] = field(default_factory=dict)
+    asked: dict[int, int] = field(default_factory=dict)
+    """Batches that each actor was asked for."""
     turn: int = -1
+
+    def __post_init__(self) -> None:
+        self.stored = 0  # units, in all actors
+        self.count = self.shards  # actors, after a resize
+        exact = self.update_ratio is None or isinstance(schedule_of(self.update_ratio), Constant)
+        self.tolerance = Fraction(0) if exact else TOLERANCE
+        # Actors start apart, so that the floors of their shares add up to the floor of the whole (Hermite's identity).
+        self.earned = {shard: Fraction(self.shards - 1 - shard, self.shards) for shard in range(self.shards)}
+
+    @property
+    def least(self) -> int:
+        """Units with which the sampling of an actor starts."""
+        return max(1, -(-self.min_size // self.shards))
 
     def next_shard(self, count: int) -> int:
         """The actor that stores the next item, round robin."""
+        self.count = count
         self.turn = (self.turn + 1) % count
         return self.turn
 
     def store(self, shard: int, incarnation: int, rows: int) -> None:
         """Count rows that are on their way to an actor."""
         life = shard, incarnation
-        self.rows[life] = self.rows.get(life, 0) + rows
+        before = self.rows.get(life, 0)
+        self.rows[life] = before + rows
+        old, new = before // self.unit, (before + rows) // self.unit
+        first, self.stored = self.stored, self.stored + new - old
+        share = self._worth(range(max(first, self.min_size), self.stored)) / self.count
+        for each in range(self.count):
+            self.earned[each] = self.earned.get(each, Fraction(0)) + share
+        late = shard >= self.shards or any(other[0] == shard and other != life for other in self.rows)
+        if late and old < self.least <= new:  # it was restarted or added, and owes nothing for the time in which it was filled
+            self.earned[shard] = Fraction(self.asked.get(shard, 0))
+
+    def _worth(self, units: range) -> Fraction:
+        """The batches that these units earn."""
+        if self.update_ratio is None or not units:
+            return Fraction(0)
+        ratio = schedule_of(self.update_ratio)
+        if isinstance(ratio, Constant):
+            return len(units) * exactly(ratio.value)
+        # Whole numbers add up without rounding, in whatever parts the rows come.
+        return Fraction(sum(max(0, round(ratio.at(unit * self.unit) * ONE)) for unit in units), ONE)
 
     def closed(self, shard: int, incarnation: int, items: int, /) -> str:
-        life = shard, incarnation  # an actor that was restarted is empty
-        stored, asked, more = self.rows.get(life, 0) // self.unit, self.asked.get(life, 0), items * self.batch
+        stored = self.rows.get((shard, incarnation), 0) // self.unit  # an actor that was restarted is empty
         what = "rows" if self.unit == 1 else "sequences"
-        least = max(1, -(-self.min_size // self.shards))
-        if stored < least:
-            return f"replay actor {shard} has been sent {stored} of the {least} {what} with which sampling starts"
-        if self.samples_per_insert is not None and asked + more > stored * self.samples_per_insert:
-            most = f"{stored} {what} times samples_per_insert={self.samples_per_insert:g}"
-            return f"replay actor {shard} has been asked for {asked} {what}, and {more} more would be above {most}"
+        if stored < self.least:
+            return f"replay actor {shard} has been sent {stored} of the {self.least} {what} with which sampling starts"
+        asked, most = self.asked.get(shard, 0), floor(self.earned.get(shard, Fraction(0)) + self.tolerance)
+        if self.update_ratio is not None and asked + items > most:
+            since = f"{max(0, self.stored - self.min_size)} {what} after the first {self.min_size}"
+            return (
+                f"replay actor {shard} has been asked for {asked} batches, and {items} more would be above the {most} that "
+                f"update_ratio={self.update_ratio} allows it for {since}"
+            )
         return ""
 
     def passed(self, shard: int, incarnation: int, items: int, /) -> None:
-        life = shard, incarnation
-        self.asked[life] = self.asked.get(life, 0) + items * self.batch
+        self.asked[shard] = self.asked.get(shard, 0) + items
+
+
+@lru_cache(maxsize=256)
+def exactly(ratio: float) -> Fraction:
+    """The simplest fraction that is this number as a float: 3/10 for 0.3, so that ten rows earn three batches, not almost three.
+
+    >>> exactly(0.3), exactly(1 / 3), exactly(20)
+    (Fraction(3, 10), Fraction(1, 3), Fraction(20, 1))
+    """
+    exact = Fraction(ratio)
+    tries = (exact.limit_denominator(10**digits) for digits in range(1, 18))
+    return next((simple for simple in tries if float(simple) == ratio), exact)
 
 
 @dataclass(frozen=True)
@@ -189,10 +249,9 @@ class MakeLimiter:
     """Makes the limiter of replay actors."""
 
     shards: int
-    batch: int
     min_size: int
-    samples_per_insert: float | None
+    update_ratio: float | Schedule | None
     unit: int = 1
 
     def __call__(self, shard: Shard) -> Limiter:
-        return Limiter(self.shards, self.batch, self.min_size, self.samples_per_insert, self.unit)
+        return Limiter(self.shards, self.min_size, self.update_ratio, self.unit)

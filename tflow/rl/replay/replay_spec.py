@@ -72,7 +72,7 @@ def create_replay_actors(
     batch: int = ...,
     kind: Kind = ...,
     min_size: int = ...,
-    samples_per_insert: float | None = ...,
+    update_ratio: float | Schedule | None = ...,
     alpha: float = ...,
     beta: float | Schedule = ...,
     n_step: int = ...,
@@ -93,7 +93,7 @@ def create_replay_actors(
     batch: int = ...,
     kind: Kind = ...,
     min_size: int = ...,
-    samples_per_insert: float | None = ...,
+    update_ratio: float | Schedule | None = ...,
     alpha: float = ...,
     beta: float | Schedule = ...,
     n_step: int = ...,
@@ -113,7 +113,7 @@ def create_replay_actors(
     batch: int = 32,
     kind: Kind = "prioritized",
     min_size: int = 1_000,
-    samples_per_insert: float | None = None,
+    update_ratio: float | Schedule | None = None,
     alpha: float = 0.6,
     beta: float | Schedule = 0.4,
     n_step: int = 1,
@@ -134,12 +134,13 @@ def create_replay_actors(
         batch: Rows per sample; usually 32 to 512.
         kind: Prioritized, uniform or reservoir sampling of rows, or sequences for recurrent policies (R2D2).
         min_size: Rows stored before sampling starts.
-        samples_per_insert: Replay ratio: rows sampled per row inserted, at most. None: no limit.
+        update_ratio: Batches sampled per row stored, at most, or a schedule over rows stored; usually 1/64 to 1. Rows count
+            from ``min_size`` on, so that nothing is owed when sampling starts. None: no limit.
         alpha: Priority exponent: 0 is uniform sampling, 1 in proportion to the priorities.
         beta: Exponent of the importance-sampling weights, or a schedule: 0 is no correction, 1 a full one.
         n_step: Rewards summed before bootstrapping.
         gamma: Discount factor of the n-step returns.
-        length: Rows per sequence; ``capacity``, ``batch`` and ``min_size`` then count sequences.
+        length: Rows per sequence; ``capacity``, ``batch``, ``min_size`` and ``update_ratio`` then count sequences.
         burn_in: First rows of a sequence, which only warm up the recurrent state.
         mailbox: Batches on their way to an actor, at most.
         name: Name of the actors, in errors and drawings.
@@ -153,8 +154,8 @@ def create_replay_actors(
     check.integer(where, "batch", batch, least=1)
     check.one_of(where, "kind", kind, ("uniform", "prioritized", "reservoir", "sequences"))
     check.integer(where, "min_size", min_size, least=0, most=capacity)
-    if samples_per_insert is not None:
-        check.positive(where, "samples_per_insert", samples_per_insert)
+    if update_ratio is not None:
+        check_ratio(where, "update_ratio", update_ratio)
     check.fraction(where, "alpha", alpha)
     check.fraction(where, "beta", schedule_of(beta, where=f"{where}: beta").at(0))
     check.integer(where, "n_step", n_step, least=1)
@@ -168,9 +169,18 @@ def create_replay_actors(
         raise PlanError(f"{where}: lockstep=True needs several policies; give policies=, and another kind than sequences.")
     spec = ReplaySpec(per_actor, batch, kind, alpha, beta, n_step, gamma, length, burn_in, names, lockstep)
     unit = length - burn_in if kind == "sequences" else 1
-    limiter = Resident(MakeLimiter(num_actors, batch, min_size, samples_per_insert, unit), 1, f"{name}.limiter")
+    limiter = Resident(MakeLimiter(num_actors, min_size, update_ratio, unit), 1, f"{name}.limiter")
     described = MultiReplayActors if names else ReplayActors
     return described(spec, num_actors, name, mailbox, place=place, limiter=limiter)
+
+
+def check_ratio(where: str, name: str, value: float | Schedule) -> None:
+    """Check an update ratio: a number above zero, or a schedule, which may start with zero."""
+    start = schedule_of(value, where=f"{where}: {name}").at(0)
+    if isinstance(value, Schedule):
+        check.at_least_zero(where, f"{name} after 0 rows", start)
+    else:
+        check.positive(where, name, value)
 
 
 class StoreToBuffer(RefOp[V]):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, Never, cast
+from typing import ClassVar, Literal, Never, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -38,6 +38,8 @@ class SequenceBuffer(PrioritizedBuffer):
     the last row, and the ``ids`` for ``update_priorities``. ``weights`` has the weight of its sequence in each row. A batch may
     come with TD errors, as the column ``priorities``: they give the first priorities. All counters count sequences.
     """
+
+    links: ClassVar[bool] = False  # a sequence has the observation after its last row, and no next observations
 
     def __init__(
         self,
