@@ -104,9 +104,21 @@ def differences(one: AnyAgent, other: AnyAgent) -> list[str]:
     found = []
     for each in fields(one):
         mine, others = getattr(one, each.name), getattr(other, each.name)
-        if mine != others:
+        if not same(mine, others):
             found.append(f"{each.name}={_shortened(mine, others)} and {each.name}={_shortened(others, mine)}")
     return found
+
+
+def same(one: object, other: object) -> bool:
+    """True if two descriptions say the same. Without an equality of their own, their attributes decide."""
+    if one == other:
+        return True
+    if type(one) is not type(other) or callable(one) or not hasattr(one, "__dict__"):
+        return False
+    if type(one).__eq__ is not object.__eq__ and not hasattr(one, "__dataclass_fields__"):
+        return False
+    mine, others = vars(one), vars(other)
+    return mine.keys() == others.keys() and all(same(value, others[name]) for name, value in mine.items())
 
 
 def _shortened(value: object, other: object) -> str:
