@@ -145,6 +145,8 @@ class CurrentPolicy:
         """The learner, made when it is first needed."""
         if self._learner is None:
             self._learner = self.spec(self.shard)
+            if self._received is not None:
+                self._learner.set_weights(self._received)
         return self._learner
 
     @property
@@ -168,6 +170,8 @@ class CurrentPolicy:
     def receive(self, weights: Array) -> None:
         """Take the weights of a learner that is elsewhere."""
         self._received = weights
+        if self._learner is not None:  # it computes TD errors here
+            self._learner.set_weights(weights)
 
     def message(self, env_steps: int) -> Weights:
         """The weights as a message to workers; the same object until they change, so that it is serialised once."""
