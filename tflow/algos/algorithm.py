@@ -203,6 +203,8 @@ def agreed(where: str, workers: AnyWorkers, config: Trains[L] | None, usual: Tra
     """
     check.instance(where, "workers", workers, AnyWorkers, "what create_rollout_workers returns")
     agents = workers.spec.agents
+    if workers.spec.stands_in:
+        return (config or usual).loss()
     if config is None:
         kind = type(usual.loss())
         found = [agent.loss for agent in agents.values() if isinstance(agent.loss, kind)]
