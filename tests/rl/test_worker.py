@@ -131,9 +131,9 @@ def test_policies_begin_equal_on_all_workers_of_a_session() -> None:
 
 def test_masks_are_obeyed_and_recorded() -> None:
     plans: Plans = (((6, "terminated"),),)
-    for loss, exploration in ((A3CLoss(), None), (DQNLoss(), EpsilonGreedy(0.7))):
+    agents: tuple[AnyAgent, ...] = Agent(A3CLoss(), MLP((4,))), Agent(DQNLoss(), MLP((4,)), exploration=EpsilonGreedy(0.7))
+    for agent in agents:
         env = EnvSpec(partial(PlannedEnv, plans, "box", True))
-        agent: AnyAgent = Agent(loss, MLP((4,)), exploration=exploration)
         settings = WorkerSpec(env, {"default": agent}, num_envs=3, fragment=30)
         batch = SingleWorker(settings, SHARD).sample().untyped()
         assert not batch["masks"].all()
