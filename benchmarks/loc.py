@@ -11,9 +11,10 @@ decorators, signatures, closing brackets and all lines of a string that is a val
 
 Names are looked up in the file's module, so through its imports, one level deep: what an operator uses in turn (bases, other
 functions, what runs in workers and learners) is not followed. What is in ``tflow.algos`` is: sub-flows of other algorithms,
-methods of their configurations. Of a class that is named for a method (``Batch.concat``), the method counts. Not counted:
-annotations; methods of streams (``gather_async``), as the paper does not count Ray's iterators; ``tflow.algos.algorithm``,
-which makes the workers and runs the plan, as RLlib's ``Trainer`` did.
+methods of their configurations; ``agreed`` names the loss of the configuration that it is given. Of a class that is named for a
+method (``Batch.concat``), the method counts. Not counted: annotations; configurations, which are fields; methods of streams
+(``gather_async``), as the paper does not count Ray's iterators; ``tflow.algos.algorithm``, which makes the workers and runs the
+plan, as RLlib's ``Trainer`` did.
 
 ``python -m benchmarks.loc`` prints the table; with ``--check`` it fails if a plan has more than 15 lines or a flow is not
 shorter than the paper's.
@@ -35,7 +36,7 @@ from types import FunctionType, ModuleType
 from typing import NamedTuple
 
 import tflow.algos
-from tflow.algos.algorithm import Algorithm
+from tflow.algos.algorithm import Algorithm, agreed
 
 LIMIT = 15
 """Lines of a plan, its sub-flows included."""
@@ -117,13 +118,18 @@ def config_in(node: ast.AST, of: FunctionType, owner: type[Algorithm] | None) ->
         return type(value) if isinstance(value, Algorithm) else None
     if not isinstance(node, ast.Name):
         return None
-    found = owner if node.id == "self" else of.__globals__.get(of.__annotations__.get(node.id, ""))
+    given = of.__annotations__.get(node.id, "").removesuffix(" | None")
+    found = owner if node.id == "self" else of.__globals__.get(given)
     return found if isinstance(found, type) and issubclass(found, Algorithm) else None
 
 
 def named(node: ast.AST, of: FunctionType, owner: type[Algorithm] | None) -> Iterator[tuple[Thing, type[Algorithm] | None]]:
     """The functions and classes that code names, annotations aside; with the configuration, for methods of one."""
     found, config = None, None
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and of.__globals__.get(node.func.id) is agreed:
+        given = [config_in(each, of, owner) for each in node.args]
+        named_losses = [(getattr(each, "loss", None), each) for each in given]
+        yield from ((loss, each) for loss, each in named_losses if isinstance(loss, FunctionType))
     if isinstance(node, ast.Name) and node.id not in of.__code__.co_varnames:
         found = of.__globals__.get(node.id)
     elif isinstance(node, ast.Attribute):
@@ -156,8 +162,9 @@ def operators(module: ModuleType, config: type[Algorithm]) -> list[Thing]:
         function, owner = todo.pop()
         statements = [statement for node in definitions(function) for statement in node.body]
         for thing, method_of in [pair for each in statements for pair in named(each, function, owner)]:
-            here = thing.__module__ in (Algorithm.__module__, module.__name__)
-            if thing.__module__.startswith("tflow.") and not here and thing not in seen:
+            is_config = isinstance(thing, type) and issubclass(thing, Algorithm)
+            aside = is_config or thing.__module__ in (Algorithm.__module__, module.__name__)
+            if thing.__module__.startswith("tflow.") and not aside and thing not in seen:
                 seen.append(thing)
                 if isinstance(thing, FunctionType) and thing.__module__.startswith("tflow.algos."):
                     todo.append((thing, method_of))

@@ -19,6 +19,7 @@ from typing import Any
 from tflow import Shard
 from tflow.envs import EnvSpec
 from tflow.losses import A3CLoss
+from tflow.rl.learning.agent import Agent
 from tflow.rl.policy.network_spec import MLP, ModelLike, NatureCNN, SmallCNN
 from tflow.rl.policy.policy_spec import ActorCriticSpec
 from tflow.rl.rollout.worker import SingleWorker
@@ -52,7 +53,7 @@ def bare(env: str, num: int) -> Case:
 def worker(env: str, num: int, model: ModelLike, *, shared: bool) -> Case:
     """A rollout worker."""
     loss = A3CLoss(spec=ActorCriticSpec(shared=shared))
-    made = SingleWorker(WorkerSpec(EnvSpec(env), {"default": loss}, model, num_envs=num, fragment=64), SHARD)
+    made = SingleWorker(WorkerSpec(EnvSpec(env), {"default": Agent(loss, model)}, num_envs=num, fragment=64), SHARD)
 
     def run() -> int:
         made.sample()

@@ -8,6 +8,7 @@ one core per env step, for the emulator, for a worker (the emulator and acting),
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from time import process_time
 
 import numpy as np
@@ -19,6 +20,7 @@ from tflow.algos.evaluation import reporting
 from tflow.models import NatureCNN
 from tflow.rl.data.advantages import ComputeAdvantages
 from tflow.rl.rollout.worker import SingleWorker
+from tflow.rl.rollout.worker_spec import LearnerSpec
 from tflow.types import Shard
 
 PONG = IMPALA(env="ALE/Pong-v5", model=NatureCNN(), num_envs=10, fragment=50, lr=5e-4)
@@ -34,12 +36,13 @@ def shares(algorithm: PPO, env_steps: int) -> dict[str, float]:
 def per_update(algorithm: PPO, rows: int) -> float:
     """CPU milliseconds of one update on so many rows."""
     torch.set_num_threads(1)
-    worker = reporting(algorithm.plan()).workers.spec(SHARD)
+    spec = reporting(algorithm.plan()).workers.spec
+    worker = spec(SHARD)
     assert isinstance(worker, SingleWorker)
     rollout = worker.sample()
     ready = rollout.with_columns(ComputeAdvantages(gamma=algorithm.gamma, lam=algorithm.lam).compute(rollout))
-    learner, updates = worker.learner(rollout.policy), -(-len(ready) // rows)
-    return 1000 * least(lambda: learner.train(ready, minibatch=rows, max_norm=0.5)) / updates
+    learner, updates = LearnerSpec(replace(spec, device="cpu"), rollout.policy)(SHARD), -(-len(ready) // rows)
+    return 1000 * least(lambda: learner.train(ready, minibatch=rows)) / updates
 
 
 def per_activation(activation: Callable[[torch.Tensor], torch.Tensor], rows: int) -> float:
@@ -57,7 +60,8 @@ def per_activation(activation: Callable[[torch.Tensor], torch.Tensor], rows: int
 def costs(algorithm: IMPALA) -> dict[str, float]:
     """CPU milliseconds per env step."""
     torch.set_num_threads(1)
-    worker = reporting(algorithm.plan()).workers.spec(SHARD)
+    spec = reporting(algorithm.plan()).workers.spec
+    worker = spec(SHARD)
     assert isinstance(worker, SingleWorker)
     rollout, rows = worker.sample(), algorithm.num_envs * algorithm.fragment
     rng = np.random.default_rng(0)
@@ -69,11 +73,11 @@ def costs(algorithm: IMPALA) -> dict[str, float]:
             for lane in worker.lanes:
                 lane.envs.finish()
 
-    learner = worker.learner(rollout.policy)
+    learner = LearnerSpec(replace(spec, device="cpu"), rollout.policy)(SHARD)
     return {
         "emulator": 1000 * least(emulate) / rows,
         "emulator and acting": 1000 * least(worker.sample) / rows,
-        "learner": 1000 * least(lambda: learner.train(rollout, max_norm=0.5)) / rows,
+        "learner": 1000 * least(lambda: learner.train(rollout)) / rows,
     }
 
 

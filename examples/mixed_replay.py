@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from typing_extensions import override
+
 import tflow
 from tflow import Async, Iter, Policy, Rollout, Sync, TrainStats
 from tflow.actors import AnyWorkers
@@ -25,6 +27,7 @@ class ImitateLoss(Loss[Replayed, Async]):
     def policy(self) -> ActorCriticSpec:
         return ActorCriticSpec()
 
+    @override
     def compute(self, policy: Policy, batch: tflow.Tensors, /, *, target: Policy | None, steps: int) -> LossValue:
         acting = actor_critic(self, policy)
         found, (_, following, _) = acting.evaluate(batch), acting.net(batch["next_obs"])

@@ -28,8 +28,7 @@ def two_frequencies(group: int, *, skip: bool = False) -> Plan[Metrics]:
     a2c, ppo = A2C(), PPO(epochs=1, minibatch=10_000)  # one update per training step
     workers: MultiWorkers[Names] = tflow.create_rollout_workers(  # with the names in its type, a wrong one is a type error
         env=MultiCartPole,
-        losses={"quick": a2c.loss(), "calm": ppo.loss()},
-        optimizer={"quick": a2c.optimizer(), "calm": ppo.optimizer()},
+        agents={"quick": a2c.agent(), "calm": ppo.agent()},
         policy_of=policy_of,
         num_workers=1,
         num_envs=4,

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 
 from tflow import ConcatRounds, Iter, Metrics, ParallelRollouts, Plan, ReportMetrics, Rollout, Sync, TrainOneStep, TrainStats
 from tflow.losses import A3CLoss
-from tflow.algos.algorithm import Algorithm
+from tflow.algos.algorithm import Algorithm, agreed
 from tflow.rl.rollout.worker_spec import AnyWorkers
 
 HOW_OFTEN = 3
@@ -48,10 +48,10 @@ class MadeUp(Algorithm):
         return ReportMetrics(made_up_plan(ConcatRounds(ParallelRollouts(workers).gather_rounds()), workers, self), workers)
 
 
-def made_up_plan(stream: Iter[Rollout, Sync], workers: AnyWorkers, config: MadeUp = MadeUp()) -> Iter[TrainStats]:
+def made_up_plan(stream: Iter[Rollout, Sync], workers: AnyWorkers, config: MadeUp | None = None) -> Iter[TrainStats]:
     """Its sub-flow."""
     # A comment.
-    return stream.for_each(TrainOneStep(workers, loss=config.loss()))
+    return stream.for_each(TrainOneStep(workers, loss=agreed("made_up_plan", workers, config, MadeUp())))
 '''
 
 
@@ -122,6 +122,7 @@ def test_inherited_methods_and_sub_flows_of_others_are_followed() -> None:
     assert {dqn.DQN.loss, dqn.DQN.replay, DQNLoss, create_replay_actors} <= set(operators(apex))
     assert not {dqn.DQN.plan, dqn.dqn_plan} & set(operators(apex))
     assert {ppo.ppo_plan, dqn.dqn_plan, dqn.DQN.replay, PPOLoss, DQNLoss} <= set(operators(ppo_dqn))
+    assert not {ppo.PPO, dqn.DQN} & set(operators(ppo_dqn)), "configurations are fields"
     assert MultiCartPole not in operators(ppo_dqn)  # the default of a field
 
 

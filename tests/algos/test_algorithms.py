@@ -57,6 +57,7 @@ from tflow.exploration import EpsilonGreedy
 from tflow.models import LSTM, MLP
 from tflow.rl.envs.samples import MultiCartPole
 from tflow.rl.policy.policy import QPolicy
+from tflow.rl.policy.weights import WHOLE
 from tflow.rl.rollout.worker_spec import CurrentPolicy
 from tflow.rl.schedules import Linear, Schedule, schedule_of
 from tflow.runtime.refs import carriers
@@ -265,7 +266,7 @@ def test_a_plan_of_ones_own_loss_and_optimiser() -> None:
 
     with Mine(fragment=8, **FEW).run() as run:
         next(run)
-        assert run.workers.spec.optimizer == tflow.optimizers.SGD(lr=PPO().lr)
+        assert run.workers.spec.agents["default"].optimizer == tflow.optimizers.SGD(lr=PPO().lr)
 
 
 @pytest.mark.parametrize(
@@ -326,11 +327,15 @@ def test_earlier_rollouts_are_mixed_in() -> None:
 
 
 def test_each_policy_has_what_its_algorithm_describes() -> None:
-    algorithms: dict[str, SinglePolicy] = {"a": PPO(lr=1e-5, model=TINY), "b": DQN(lr=0.5, epsilon=0.3, model=MLP((4,)))}
+    algorithms: dict[str, SinglePolicy] = {
+        "a": PPO(lr=1e-5, model=TINY),
+        "b": DQN(lr=0.5, epsilon=0.3, model=MLP((4,)), max_grad_norm=7.0),
+    }
     spec = create_multi_workers(algorithms, env=MultiCartPole, policy_of=first_or_second).spec
-    assert [spec.optimizer_of(name).lr for name in "ab"] == [1e-5, 0.5]
-    assert [spec.model_of(name) for name in "ab"] == [TINY, MLP((4,))]
-    assert [spec.exploration_of(name) for name in "ab"] == [None, EpsilonGreedy(0.3)]
+    assert [spec.agents[name].optimizer_of(WHOLE).lr for name in "ab"] == [1e-5, 0.5]
+    assert [spec.agents[name].max_grad_norm for name in "ab"] == [PPO().max_grad_norm, 7.0]
+    assert [spec.agents[name].model for name in "ab"] == [TINY, MLP((4,))]
+    assert [spec.agents[name].exploration for name in "ab"] == [None, EpsilonGreedy(0.3)]
     assert [type(spec.losses[name]).__name__ for name in "ab"] == ["PPOLoss", "DQNLoss"]
 
 

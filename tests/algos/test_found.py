@@ -42,6 +42,7 @@ from tflow.rl.policy.policy import QPolicy
 from tflow.rl.policy.policy_spec import make_policy
 from tflow.rl.policy.tensors import Tensors
 from tflow.rl.replay.replay import ReplayActor
+from tflow.rl.rollout.worker_spec import CurrentPolicy
 from tflow.schedules import Linear
 
 TINY = MLP((4,))
@@ -81,8 +82,8 @@ def test_noisy_networks_learn_with_noise_whoever_acted_meanwhile() -> None:
     assert training
 
 
-def is_training(learner: Learner) -> bool:
-    return learner.policy.module.training
+def is_training(current: CurrentPolicy) -> bool:
+    return current.learner.policy.module.training
 
 
 def test_targets_never_come_from_an_action_that_is_not_allowed() -> None:
@@ -148,8 +149,8 @@ def test_who_renews_targets_by_an_operator_is_not_overruled() -> None:
     assert renewed == [0] * 4 + [5] * 5 + [10] * 2
 
 
-def target_updated_at(learner: Learner) -> int:
-    return learner.target_updated_at
+def target_updated_at(current: CurrentPolicy) -> int:
+    return current.learner.target_updated_at
 
 
 def test_a_stop_function_that_fails_ends_the_run() -> None:
@@ -238,8 +239,9 @@ class Spied:
 def test_the_flow_of_a3c_takes_its_loss_from_its_configuration() -> None:
     def entropy_counts(coef: float) -> float:
         """What is left of the loss without its parts: nothing, if the coefficient is the one that was given."""
-        workers = create_rollout_workers(env="CartPole-v1", loss=tflow.losses.A3CLoss(), **SMALL)
-        stats = a3c_plan(ParallelRollouts(workers), workers, A3C(entropy_coef=coef))
+        config = A3C(entropy_coef=coef, num_envs=2, fragment=6, model=TINY, lr=0.01)
+        workers = config.workers(config.loss())
+        stats = a3c_plan(ParallelRollouts(workers), workers, config)
         found = train(ReportMetrics(stats, workers), stop=Stop(updates=1)).finish().training.latest
         return found["loss"] - found["policy_loss"] - 0.5 * found["value_loss"] + coef * found["entropy"]
 

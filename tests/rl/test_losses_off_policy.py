@@ -50,6 +50,7 @@ from tflow.operators import ComputePriorities, SendPriorities
 from tflow.optimizers import SGD, Adam
 from tflow.rl.data.arrays import Array
 from tflow.rl.data.batch import AnyBatch
+from tflow.rl.learning.agent import Agent
 from tflow.rl.learning.learner import Learner
 from tflow.rl.learning.losses import LossValue
 from tflow.rl.policy.network_spec import LSTM, MLP, ModelLike
@@ -559,7 +560,8 @@ def test_the_target_network_is_asked_once_per_batch(kind: Kind) -> None:
         def count(name: str, *_: object) -> None:
             passes[name] += 1
 
-        def watch(learner: Learner) -> None:
+        def watch(current: CurrentPolicy) -> None:
+            learner = current.learner
             assert learner.target is not None
             learner.target.module.register_forward_hook(partial(count, "target"))
             learner.policy.module.register_forward_hook(partial(count, "policy"))
@@ -568,7 +570,7 @@ def test_the_target_network_is_asked_once_per_batch(kind: Kind) -> None:
             run.ask(workers.learner, watch)
             for _ in range(7):
                 next(run)
-            ((updates, weights),) = run.ask(workers.learner, lambda learner: (learner.updates, learner.weights.tolist()))
+            ((updates, weights),) = run.ask(workers.learner, lambda current: (current.learner.updates, current.weights.tolist()))
         assert updates == 7
         return passes["target"] / updates, passes["policy"] / updates, weights
 
@@ -590,7 +592,8 @@ def held(actor: ReplayActor) -> dict[str, Any]:  # Any: arrays and numbers
 class Frozen:
     """A learner's policy and target at one moment."""
 
-    def __init__(self, learner: Learner) -> None:
+    def __init__(self, current: CurrentPolicy) -> None:
+        learner = current.learner
         assert learner.target is not None
         self.policy, self.target = learner.policy.copy(), learner.target.copy()
 
@@ -635,7 +638,8 @@ def test_priorities_become_what_the_errors_were(runtime: str, order: Order) -> N
 @pytest.mark.parametrize("n_step", [1, 3])
 @pytest.mark.parametrize("gamma", [0.9, 1.0])
 def test_workers_rate_their_rows_by_their_own_weights(n_step: int, gamma: float) -> None:
-    spec = WorkerSpec(ENV, {"default": DQNLoss()}, num_envs=2, fragment=8, model=MLP((4,)), exploration=EpsilonGreedy(0.5))
+    agent = Agent(DQNLoss(), MLP((4,)), exploration=EpsilonGreedy(0.5))
+    spec = WorkerSpec(ENV, {"default": agent}, num_envs=2, fragment=8)
     worker = spec(Shard("workers", 0, 1, 0, seed=7, session_seed=3))
     assert isinstance(worker, SingleWorker)
     policy = worker.policy
@@ -681,6 +685,10 @@ def weights_of(worker: RolloutWorker) -> Array:
     return worker.policies["default"].flat.get()
 
 
+def sent_by(learner: Learner) -> Array:
+    return learner.weights
+
+
 def noted(item: TrainStats) -> TrainStats:
     """With a word on whether weights came with it."""
     return replace(item, stats={**item.stats, "sent": float(item.weights is not None)})
@@ -694,7 +702,7 @@ def test_a_learner_elsewhere_sends_weights_once_per_so_many_updates(runtime: str
     stats = ParallelRollouts(workers).gather_sync().call(learner, LearnOnBatch(weights_every=every))
     stream = stats.map(noted).for_each(SendWeights(workers))
     with RUNTIMES[runtime]() as session, stream.run(runtime=session) as run:
-        (before,) = run.ask(learner, CurrentPolicy.get_weights)
+        (before,) = run.ask(learner, sent_by)
         newest = before
         for count in range(1, 8):
             item = next(run)
@@ -702,7 +710,7 @@ def test_a_learner_elsewhere_sends_weights_once_per_so_many_updates(runtime: str
             assert item.stats["sent"] == (count % every == 0)
             assert item.weights is None, "they went to the workers"
             assert item.version == count // every
-            (now,) = run.ask(learner, CurrentPolicy.get_weights)
+            (now,) = run.ask(learner, sent_by)
             newest = now if count % every == 0 else newest
             (here,) = run.ask(workers.learner, CurrentPolicy.get_weights)
             np.testing.assert_array_equal(here, newest)

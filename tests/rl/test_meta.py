@@ -27,6 +27,7 @@ from tflow.losses import A3CLoss, MAMLLoss
 from tflow.models import ActorCriticSpec
 from tflow.operators import AdaptToTask
 from tflow.rl.data.arrays import Array
+from tflow.rl.learning.agent import Agent
 from tflow.rl.learning.meta import fitted, rows_of
 from tflow.rl.policy.network_spec import MLP
 from tflow.rl.policy.policy import ActorCritic
@@ -249,7 +250,7 @@ class Watched(SingleWorker):
     def __init__(self, loss: Any, env: EnvSpec = NAVIGATION) -> None:  # Any: any loss
         self.acted_with: list[Array] = []
         self.fails_after = math.inf
-        super().__init__(WorkerSpec(env, {"default": loss}, MLP((4,)), num_envs=2, fragment=6), SHARD)
+        super().__init__(WorkerSpec(env, {"default": Agent(loss, MLP((4,)))}, num_envs=2, fragment=6), SHARD)
         sent = np.random.default_rng(2).normal(0, 0.3, len(self.policy.flat.get())).astype(np.float32)
         self.set_weights(Weights("default", sent))
 
@@ -326,7 +327,7 @@ def test_a_worker_gives_back_all_that_it_played_and_goes_to_another_task(inner_s
 def test_tasks_of_different_workers_have_different_numbers() -> None:
     numbers: set[int] = set()
     for index in range(3):
-        spec = WorkerSpec(NAVIGATION, {"default": MAMLLoss()}, MLP((4,)), num_envs=1, fragment=1)  # a task is 2 steps
+        spec = WorkerSpec(NAVIGATION, {"default": Agent(MAMLLoss(), MLP((4,)))}, num_envs=1, fragment=1)  # a task is 2 steps
         worker = SingleWorker(spec, Shard("workers", index, 3, 0, seed=index))
         for _ in range(3):
             numbers |= set(AdaptToTask().apply(worker, worker.sample())["task"].tolist())

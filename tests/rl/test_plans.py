@@ -64,6 +64,7 @@ from tflow.rl.data.arrays import Array
 from tflow.rl.learning.learner import Learner
 from tflow.rl.learning.losses import LossValue
 from tflow.rl.policy.network_spec import LSTM, MLP
+from tflow.rl.policy.weights import WHOLE
 from tflow.rl.replay.replay import MultiReplayActor, ReplayActor, ReplaySpec
 from tflow.rl.rollout.worker_spec import CurrentPolicy
 from tflow.runtime.sim import Faults, SimRuntime
@@ -89,16 +90,16 @@ def a3c() -> tuple[Plan[Metrics], AnyWorkers]:
 
 
 def a2c() -> tuple[Plan[Metrics], AnyWorkers]:
-    workers = create_rollout_workers(env=ENV, loss=A3CLoss(), **SMALL)
+    workers = create_rollout_workers(env=ENV, loss=A3CLoss(), max_grad_norm=0.5, **SMALL)
     grads = ParallelRollouts(workers).par_for_each(ComputeGradients()).gather_rounds().for_each(AverageGradients())
-    return ReportMetrics(grads.for_each(ApplyGradients(workers, to="all", max_grad_norm=0.5)), workers), workers
+    return ReportMetrics(grads.for_each(ApplyGradients(workers, to="all")), workers), workers
 
 
 def ppo() -> tuple[Plan[Metrics], AnyWorkers]:
-    workers = create_rollout_workers(env=ENV, loss=PPOLoss(), **SMALL)
+    workers = create_rollout_workers(env=ENV, loss=PPOLoss(), max_grad_norm=0.5, **SMALL)
     rounds = ConcatRounds(ParallelRollouts(workers).par_with_columns(ComputeAdvantages()).gather_rounds())
     standard = rounds.with_columns(StandardizeFields("advantages"))
-    return ReportMetrics(standard.for_each(TrainOneStep(workers, epochs=2, minibatch=8, max_grad_norm=0.5)), workers), workers
+    return ReportMetrics(standard.for_each(TrainOneStep(workers, epochs=2, minibatch=8)), workers), workers
 
 
 def recurrent_ppo() -> tuple[Plan[Metrics], AnyWorkers]:
@@ -117,10 +118,10 @@ def apex() -> tuple[Plan[Metrics], AnyWorkers]:
 
 
 def impala() -> tuple[Plan[Metrics], AnyWorkers]:
-    workers = create_rollout_workers(env=ENV, loss=A3CLoss(), **SMALL)
+    workers = create_rollout_workers(env=ENV, loss=A3CLoss(), max_grad_norm=1.0, **SMALL)
     batches = ConcatBatches(aggregate(ParallelRollouts(workers), aggregators=2, batches=2).gather_async(), rows=30, exact=True)
     mixed = MixInReplay(batches, slots=3, proportion=0.5)
-    stats = mixed.hand_off(create_learner(workers), LearnOnBatch(max_grad_norm=1.0)).for_each(SendWeights(workers))
+    stats = mixed.hand_off(create_learner(workers), LearnOnBatch()).for_each(SendWeights(workers))
     return ReportMetrics(stats, workers), workers
 
 
@@ -234,8 +235,8 @@ def incarnation_of(worker: RolloutWorker) -> int:
     return worker.shard.incarnation
 
 
-def updates_of(learner: Learner) -> int:
-    return learner.updates
+def updates_of(current: CurrentPolicy) -> int:
+    return current.learner.updates
 
 
 def weights_of(worker: RolloutWorker) -> Array:
@@ -394,7 +395,9 @@ def test_a_learner_renews_its_target_as_often_as_its_loss_says(every: int | None
     store = ParallelRollouts(workers).gather_sync().for_each(StoreToBuffer(replay))
     train = ParallelReplay(replay).gather_sync().for_each(TrainOneStep(workers))
     with Union(store.drain(), train).run() as run:
-        seen = [(next(run).version, *run.ask(workers.learner, target_updated_at)) for _ in range(7)]
+        seen = [
+            (next(run).version, *run.ask(workers.learner, lambda current: target_updated_at(current.learner))) for _ in range(7)
+        ]
     assert seen == [(update, 0 if every is None else update // every * every) for update in range(1, 8)]
 
 
@@ -420,7 +423,7 @@ def test_averaging_the_gradients_of_parts_is_the_gradient_of_the_whole(batch: Ro
     assert (mean.rows, mean.env_steps) == (len(batch), batch.env_steps)
 
 
-def small_learner(loss: Any = None) -> Learner:  # Any: any loss
+def small_learner(loss: Any = None, max_grad_norm: float | None = None) -> Learner:  # Any: any loss
     from gymnasium import spaces
 
     from tflow.rl.policy.policy_spec import make_policy
@@ -428,7 +431,7 @@ def small_learner(loss: Any = None) -> Learner:  # Any: any loss
     loss = loss or A3CLoss()
     seen = spaces.Box(-1e6, 1e6, (1,), np.float32)
     policy = make_policy(loss.policy(), MLP((4,)), seen, spaces.Discrete(2), seed=1)
-    return Learner(policy, loss, Adam(lr=0.01))
+    return Learner(policy, loss, Adam(lr=0.01), max_grad_norm=max_grad_norm)
 
 
 def test_averaging_gradients_of_two_policies_is_refused() -> None:
@@ -436,19 +439,20 @@ def test_averaging_gradients_of_two_policies_is_refused() -> None:
         AverageGradients().apply([Gradients(np.zeros(1), 1, policy="a"), Gradients(np.zeros(1), 1, policy="b")])
 
 
-@given(st.integers(0, 30), st.sampled_from([np.nan, np.inf, -np.inf]))
+@given(st.integers(0, 30), st.sampled_from([np.nan, np.inf, -np.inf]), st.sampled_from([None, 0.5]))
 @settings(max_examples=20)
-def test_a_gradient_that_is_not_finite_never_reaches_the_weights(place: int, poison: float) -> None:
-    learner = small_learner()
+def test_a_gradient_that_is_not_finite_never_reaches_the_weights(place: int, poison: float, clip: float | None) -> None:
+    learner = small_learner(max_grad_norm=clip)
+    optimizer = learner.parts[WHOLE].optimizer
     gradient = np.ones(learner.policy.flat.trainable, np.float32)
     assert learner.apply(gradient)
-    before, moments = learner.weights, copy.deepcopy(learner.optimizer.state_dict())
+    before, moments = learner.weights, copy.deepcopy(optimizer.state_dict())
     gradient[place % len(gradient)] = poison
     for _ in range(9):
-        assert not learner.apply(gradient, max_norm=0.5)
+        assert not learner.apply(gradient)
         np.testing.assert_array_equal(learner.policy.flat.get(), before)
     for name, value in moments.items():
-        assert np.array_equal(learner.optimizer.state_dict()[name], value), name
+        assert np.array_equal(optimizer.state_dict()[name], value), name
     assert learner.apply(np.zeros_like(gradient)), "a good one, and counting begins again"
     before = learner.policy.flat.get()
     for _ in range(9):
@@ -842,7 +846,7 @@ def test_a_round_that_another_step_has_trained_on_before_is_stale(workers_in_poo
     ("make", "message"),
     [
         (lambda: loose.create_rollout_workers(env=ENV, loss=A3CLoss(), num_envs=0), "num_envs must be at least 1, got 0"),
-        (lambda: loose.create_rollout_workers(env=ENV), "give either loss=, or losses="),
+        (lambda: loose.create_rollout_workers(env=ENV), "give one of loss= and agent=, or losses= or agents="),
         (lambda: loose.create_rollout_workers(env=ENV, losses={"a": A3CLoss()}), "losses= and policy_of= belong together"),
         (lambda: loose.create_rollout_workers(env=ENV, loss="ppo"), "the loss of 'default' must be a loss such as PPOLoss"),
         (lambda: loose.create_rollout_workers(env=ENV, loss=A3CLoss(), optimizer=0.1), "must be an optimiser such as Adam"),

@@ -253,10 +253,10 @@ def test_one_flat_step_is_what_torch_does_layer_by_layer(
 
 
 def test_training_is_clipped_and_scheduled() -> None:
-    learner = Learner(policy(), A3CLoss(), SGD(lr=Linear(1.0, 0.0, steps=100)))
+    learner = Learner(policy(), A3CLoss(), SGD(lr=Linear(1.0, 0.0, steps=100)), max_grad_norm=1.0)
     before = learner.weights
     gradient = np.full(learner.policy.flat.trainable, 3.0, np.float32)
-    learner.apply(gradient, max_norm=1.0, steps=50)
+    learner.apply(gradient, steps=50)
     moved = learner.weights - before
     assert np.linalg.norm(moved) == pytest.approx(0.5, rel=1e-5), "a norm of 1, at half the rate"
     learner.apply(gradient, steps=100)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Literal, cast
 
@@ -25,6 +24,7 @@ from tflow.exploration import EpsilonGreedy, ParameterNoise
 from tflow.losses import A3CLoss, DQNLoss
 from tflow.rl.data.arrays import Array
 from tflow.rl.data.batch import Batch, Rollout
+from tflow.rl.learning.agent import Agent, AnyAgent
 from tflow.rl.learning.losses import Loss
 from tflow.rl.policy.exploration import Explorer, GaussianNoise, OUNoise
 from tflow.rl.policy.network_spec import LSTM, MLP, ModelLike, SmallCNN
@@ -47,8 +47,10 @@ def spec(plans: Plans, adapter: str = "loop", *, loss: AnyLoss | None = None, **
         env = EnvSpec(partial(PlannedEnv, plans))
     else:
         env = EnvSpec(PlannedVectorEnv, {"plans": plans, "mode": MODES[adapter]})
-    settings: dict[str, Any] = {"num_envs": 2, "fragment": 5, "model": MLP((4,)), **more}  # Any: as above
-    return WorkerSpec(env, {"default": loss or A3CLoss()}, **settings)
+    of_agent = {name: more.pop(name) for name in ("model", "exploration") if name in more}
+    agent: AnyAgent = Agent(loss or A3CLoss(), **{"model": MLP((4,)), **of_agent})
+    settings: dict[str, Any] = {"num_envs": 2, "fragment": 5, **more}  # Any: as above
+    return WorkerSpec(env, {"default": agent}, **settings)
 
 
 def check_rows(batch: Rollout, plans: Plans) -> None:
@@ -129,9 +131,10 @@ def test_policies_begin_equal_on_all_workers_of_a_session() -> None:
 
 def test_masks_are_obeyed_and_recorded() -> None:
     plans: Plans = (((6, "terminated"),),)
-    for loss, exploration in ((A3CLoss(), None), (DQNLoss(), EpsilonGreedy(0.7))):
+    agents: tuple[AnyAgent, ...] = Agent(A3CLoss(), MLP((4,))), Agent(DQNLoss(), MLP((4,)), exploration=EpsilonGreedy(0.7))
+    for agent in agents:
         env = EnvSpec(partial(PlannedEnv, plans, "box", True))
-        settings = WorkerSpec(env, {"default": loss}, MLP((4,)), num_envs=3, fragment=30, exploration=exploration)
+        settings = WorkerSpec(env, {"default": agent}, num_envs=3, fragment=30)
         batch = SingleWorker(settings, SHARD).sample().untyped()
         assert not batch["masks"].all()
         assert batch["masks"][np.arange(len(batch)), batch["actions"]].all()
@@ -216,14 +219,14 @@ class Breaks(gymnasium.Env[Any, Any]):  # Any: gymnasium's
 )
 def test_an_env_that_misbehaves_is_named(what: str, message: str) -> None:
     env = EnvSpec(Breaks, {"what": what, "at": 3})
-    worker = SingleWorker(WorkerSpec(env, {"default": A3CLoss()}, MLP((4,)), num_envs=2), SHARD)
+    worker = SingleWorker(WorkerSpec(env, {"default": Agent(A3CLoss(), MLP((4,)))}, num_envs=2), SHARD)
     with pytest.raises(EnvError, match=message):
         worker.sample()
 
 
 def test_an_env_that_is_restarted_loses_its_episode_and_no_other_row() -> None:
     env = EnvSpec(Breaks, {"what": "raise", "at": 4}, on_error="restart")
-    worker = SingleWorker(WorkerSpec(env, {"default": A3CLoss()}, MLP((4,)), num_envs=2, fragment=6), SHARD)
+    worker = SingleWorker(WorkerSpec(env, {"default": Agent(A3CLoss(), MLP((4,)))}, num_envs=2, fragment=6), SHARD)
     batch = worker.sample()
     assert isinstance(batch.summary, Episodes)
     assert batch.summary.discarded == 2
@@ -236,7 +239,7 @@ def test_an_env_that_is_restarted_loses_its_episode_and_no_other_row() -> None:
 def test_only_the_episode_that_failed_is_lost() -> None:
     """The env fails in the second step of its third episode, in the middle of the second fragment."""
     env = EnvSpec(Breaks, {"what": "raise", "at": 8, "length": 3}, on_error="restart")
-    worker = SingleWorker(WorkerSpec(env, {"default": A3CLoss()}, MLP((4,)), num_envs=1, fragment=4), SHARD)
+    worker = SingleWorker(WorkerSpec(env, {"default": Agent(A3CLoss(), MLP((4,)))}, num_envs=1, fragment=4), SHARD)
     first, second, third = (worker.sample() for _ in range(3))
     # steps 1 to 4; then 5 and 6 end the second episode, 7 is lost with step 8; the new env begins at 1
     assert first.successors("obs")["obs"][:, 0].tolist() == [1, 2, 3, 4]
@@ -267,7 +270,7 @@ def test_drifting_noise_begins_anew_with_each_episode() -> None:
 
 def test_a_loss_that_does_not_fit_the_actions_is_refused() -> None:
     with pytest.raises(PlanError, match="needs a Discrete action space, got Box"):
-        SingleWorker(WorkerSpec(EnvSpec("Pendulum-v1"), {"default": DQNLoss()}), SHARD)
+        SingleWorker(WorkerSpec(EnvSpec("Pendulum-v1"), {"default": Agent(DQNLoss())}), SHARD)
 
 
 # --------------------------------------------------------------------------- several agents
@@ -275,9 +278,9 @@ def test_a_loss_that_does_not_fit_the_actions_is_refused() -> None:
 LIVES = (Life(0, 3), Life(0, 5, truncated=True), Life(1, 4))
 
 
-def multi(make: Any, fragment: int, loss: AnyLoss | None = None) -> WorkerSpec:  # Any: something that makes an env
-    losses = {"even": loss or A3CLoss(), "odd": A3CLoss()}
-    return WorkerSpec(EnvSpec(make), losses, MLP((4,)), num_envs=2, fragment=fragment, policy_of=policy_of)
+def multi(make: Any, fragment: int, model: ModelLike | None = None) -> WorkerSpec:  # Any: something that makes an env
+    agents = {name: Agent(A3CLoss(), model or MLP((4,))) for name in ("even", "odd")}
+    return WorkerSpec(EnvSpec(make), agents, num_envs=2, fragment=fragment, policy_of=policy_of)
 
 
 def policy_of(agent: str) -> Literal["even", "odd"]:
@@ -387,8 +390,7 @@ class Greedy(SingleWorker):
 
 
 def test_the_memory_of_an_agent_begins_anew_with_each_episode() -> None:
-    base = multi(partial(TogetherEnv, LIVES), 12)
-    worker = MultiWorker(replace(base, model=LSTM(3, MLP((4,)))), SHARD)
+    worker = MultiWorker(multi(partial(TogetherEnv, LIVES), 12, model=LSTM(3, MLP((4,)))), SHARD)
     for batch in worker.sample().batches.values():
         columns = batch.untyped()
         assert (columns["state"][columns["t"] == 0] == 0).all()
@@ -427,7 +429,7 @@ class Remembers(PlannedEnv):
 def test_training_after_an_evaluation_begins_with_other_episodes() -> None:
     Remembers.seeds.clear()
     env = EnvSpec(partial(Remembers, (((3, "terminated"),),)))
-    worker = SingleWorker(WorkerSpec(env, {"default": A3CLoss()}, MLP((4,)), num_envs=1, fragment=5), SHARD)
+    worker = SingleWorker(WorkerSpec(env, {"default": Agent(A3CLoss(), MLP((4,)))}, num_envs=1, fragment=5), SHARD)
     for _ in range(3):
         worker.sample()
         worker.evaluate()
@@ -446,7 +448,7 @@ def test_schedules_go_on_where_the_driver_says_all_are() -> None:
 
 def test_a_fragment_that_is_lost_altogether_is_no_gradient() -> None:
     env = EnvSpec(Breaks, {"what": "raise", "at": 2}, on_error="restart")
-    worker = SingleWorker(WorkerSpec(env, {"default": A3CLoss()}, MLP((4,)), num_envs=1, fragment=2), SHARD)
+    worker = SingleWorker(WorkerSpec(env, {"default": Agent(A3CLoss(), MLP((4,)))}, num_envs=1, fragment=2), SHARD)
     batch = worker.sample()
     assert len(batch) == 0
     gradient = worker.gradients(batch)
@@ -469,9 +471,10 @@ def test_episodes_are_counted_by_env_and_by_policy() -> None:
 
 
 def test_a_policy_without_a_loss_or_without_agents_is_named() -> None:
+    env = EnvSpec(partial(TogetherEnv, LIVES))
     with pytest.raises(PlanError, match="maps agent 'agent_0' to the policy 'other', but losses has only"):
-        MultiWorker(WorkerSpec(EnvSpec(partial(TogetherEnv, LIVES)), {"even": A3CLoss()}, policy_of=lambda agent: "other"), SHARD)
-    lonely = WorkerSpec(EnvSpec(partial(TogetherEnv, LIVES)), {"even": A3CLoss(), "x": A3CLoss()}, policy_of=lambda agent: "even")
+        MultiWorker(WorkerSpec(env, {"even": Agent(A3CLoss())}, policy_of=lambda agent: "other"), SHARD)
+    lonely = WorkerSpec(env, {"even": Agent(A3CLoss()), "x": Agent(A3CLoss())}, policy_of=lambda agent: "even")
     with pytest.raises(PlanError, match="No agent has the policy x"):
         lonely.spaces_of("even")
 
@@ -490,7 +493,7 @@ def test_lanes_that_take_turns_lose_nothing(num_envs: int) -> None:
     """Envs in processes of their own: while one half computes, the policy acts for the other."""
     plans: Plans = (((3, "terminated"), (4, "truncated")), ((2, "terminated"),))
     env = EnvSpec(partial(PlannedEnv, plans), vectorizer="processes")
-    worker = SingleWorker(WorkerSpec(env, {"default": A3CLoss()}, MLP((4,)), num_envs=num_envs, fragment=7), SHARD)
+    worker = SingleWorker(WorkerSpec(env, {"default": Agent(A3CLoss(), MLP((4,)))}, num_envs=num_envs, fragment=7), SHARD)
     try:
         assert len(worker.lanes) == (2 if num_envs % 2 == 0 else 1)
         worker.sample()
@@ -505,7 +508,7 @@ def test_lanes_that_take_turns_lose_nothing(num_envs: int) -> None:
 
 def test_a_game_of_atari() -> None:
     pytest.importorskip("ale_py", reason="needs tflow[atari]")
-    spec = WorkerSpec(EnvSpec("ALE/Pong-v5"), {"default": A3CLoss()}, SmallCNN(16), num_envs=4, fragment=5)
+    spec = WorkerSpec(EnvSpec("ALE/Pong-v5"), {"default": Agent(A3CLoss(), SmallCNN(16))}, num_envs=4, fragment=5)
     worker = SingleWorker(spec, SHARD)
     first, second = worker.sample().untyped(), worker.sample().untyped()
     assert len(worker.lanes) == 2
@@ -533,7 +536,7 @@ class FromTwo(PlannedEnv):
 
 
 def test_actions_that_do_not_count_from_0() -> None:
-    worker = SingleWorker(WorkerSpec(EnvSpec(FromTwo), {"default": A3CLoss()}, MLP((4,)), num_envs=2, fragment=20), SHARD)
+    worker = SingleWorker(WorkerSpec(EnvSpec(FromTwo), {"default": Agent(A3CLoss(), MLP((4,)))}, num_envs=2, fragment=20), SHARD)
     batch = worker.sample()
     assert {int(x) for x in batch["actions"]} == {0, 1, 2}
     env = FromTwo()
@@ -547,10 +550,8 @@ def test_actions_that_do_not_count_from_0() -> None:
 @pytest.mark.parametrize("exploration", [GaussianNoise(0.3), OUNoise(), ParameterNoise(0.1)])
 @pytest.mark.parametrize("options", [ActorCriticSpec(), ActorCriticSpec(rescale=True), ActorCriticSpec(squash=True)])
 def test_noise_on_continuous_actions(exploration: Any, options: ActorCriticSpec) -> None:  # Any: ways to explore
-    settings = {"default": A3CLoss(spec=options)}
-    worker = SingleWorker(
-        WorkerSpec(EnvSpec("Pendulum-v1"), settings, MLP((4,)), num_envs=2, fragment=8, exploration=exploration), SHARD
-    )
+    agent: AnyAgent = Agent(A3CLoss(spec=options), MLP((4,)), exploration=exploration)
+    worker = SingleWorker(WorkerSpec(EnvSpec("Pendulum-v1"), {"default": agent}, num_envs=2, fragment=8), SHARD)
     batch = worker.sample()
     assert batch["actions"].shape == (16, 1)
     assert np.isfinite(batch["logp"]).all()
@@ -563,14 +564,14 @@ def test_noise_on_continuous_actions(exploration: Any, options: ActorCriticSpec)
 
 def test_gymnasiums_wrappers_in_a_worker() -> None:
     stacked = EnvSpec("CartPole-v1", wrappers=[partial(FrameStackObservation, stack_size=3), NormalizeReward])
-    batch = SingleWorker(WorkerSpec(stacked, {"default": A3CLoss()}, MLP((4,)), num_envs=2, fragment=9), SHARD).sample()
+    batch = SingleWorker(WorkerSpec(stacked, {"default": Agent(A3CLoss(), MLP((4,)))}, num_envs=2, fragment=9), SHARD).sample()
     obs = cast("Array", batch.nested("obs"))
     assert obs.shape[1:] == (3, 4)
     inside = batch["t"][1:] > 0
     np.testing.assert_array_equal(obs[1:][inside][:, :2], obs[:-1][inside][:, 1:])
     assert len(set(batch["rewards"].tolist())) > 1, "CartPole itself pays the same each time"
     normal = EnvSpec("CartPole-v1", vector_wrappers=[NormalizeObservation])
-    worker = SingleWorker(WorkerSpec(normal, {"default": A3CLoss()}, MLP((4,)), num_envs=8, fragment=200), SHARD)
+    worker = SingleWorker(WorkerSpec(normal, {"default": Agent(A3CLoss(), MLP((4,)))}, num_envs=8, fragment=200), SHARD)
     worker.sample()
     settled = cast("Array", worker.sample().nested("obs"))
     assert np.abs(settled.std(axis=0) - 1).max() < 0.5

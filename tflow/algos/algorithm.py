@@ -210,6 +210,8 @@ def agreed(where: str, workers: AnyWorkers, config: Trains[L] | None, usual: Tra
     """
     check.instance(where, "workers", workers, AnyWorkers, "what create_rollout_workers returns")
     agents = workers.spec.agents
+    if workers.spec.stands_in:
+        return (config or usual).loss()
     if config is None:
         kind = type(usual.loss())
         found = [agent.loss for agent in agents.values() if isinstance(agent.loss, kind)]
@@ -218,8 +220,8 @@ def agreed(where: str, workers: AnyWorkers, config: Trains[L] | None, usual: Tra
             raise PlanError(f"{where}: {workers.name} train {have}, but it needs {kind.__name__}. Make them with that loss.")
         return cast("L", found[0])
     wanted = config.agent()
-    if wanted not in agents.values():
-        apart = [(name, differences(wanted, agent)) for name, agent in agents.items()]
+    apart = [(name, differences(wanted, agent)) for name, agent in agents.items()]
+    if all(said for _, said in apart):
         name, said = min(apart, key=lambda each: len(each[1]))
         of = "" if name == "default" else f" of {name!r}"
         raise PlanError(

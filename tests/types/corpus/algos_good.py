@@ -16,7 +16,8 @@ from tflow.algos import (
     A2C, a2c_plan, a3c_plan, ApeX, apex_plan, DQN, dqn_plan, IMPALA, impala_plan, MAML, PPO, ppo_plan,
 )
 from tflow.data import Episodes
-from tflow.losses import DQNLoss, Loss, PPOLoss
+from tflow.losses import Loss, PPOLoss
+from tflow.rl.learning.agent import AnyAgent
 from tflow.rl.learning.losses import PPOReads
 from tflow.rl.envs.samples import MultiCartPole
 
@@ -57,7 +58,8 @@ def evaluated() -> Plan[Metrics]:
 
 
 Names = Literal["first", "second"]
-LOSSES: dict[Names, PPOLoss | DQNLoss] = {"first": PPOLoss(), "second": DQNLoss()}
+FIRST, SECOND = PPO(lr=1e-3), DQN(n_step=1)
+AGENTS: dict[Names, AnyAgent] = {"first": FIRST.agent(), "second": SECOND.agent()}
 
 
 def policy_of(agent: str) -> Names:
@@ -66,10 +68,10 @@ def policy_of(agent: str) -> Names:
 
 @plan
 def several() -> Plan[Metrics]:
-    workers = create_rollout_workers(env=MultiCartPole, losses=LOSSES, policy_of=policy_of)
+    workers = create_rollout_workers(env=MultiCartPole, agents=AGENTS, policy_of=policy_of)
     one, two = ParallelRollouts(workers).split()
     batches = ConcatBatches(Select(one, policy="first"), rows=1_000)
-    trained = Union(ppo_plan(batches, workers, PPO(lr=1e-3)), dqn_plan(Select(two, policy="second"), workers, DQN(n_step=1)))
+    trained = Union(ppo_plan(batches, workers, FIRST), dqn_plan(Select(two, policy="second"), workers, SECOND))
     assert_type(trained, Union[TrainStats])
     return ReportMetrics(trained, workers)
 

@@ -207,8 +207,9 @@ def no_epochs() -> Plan[Metrics]:
 
 @plan
 def norm_of_zero() -> Plan[Metrics]:
-    grads = ParallelRollouts(workers).par_for_each(ComputeGradients()).gather_async()
-    return ReportMetrics(grads.for_each(ApplyGradients(workers, max_grad_norm=0.0)), workers)  # PLUGIN literal
+    clipped = create_rollout_workers(env="CartPole-v1", loss=A3CLoss(), max_grad_norm=0.0)  # PLUGIN literal
+    grads = ParallelRollouts(clipped).par_for_each(ComputeGradients()).gather_async()
+    return ReportMetrics(grads.for_each(ApplyGradients(clipped)), clipped)
 
 
 @plan

@@ -53,11 +53,12 @@ def a3c() -> Plan[Metrics]:
 
 @plan
 def a2c(num_workers: int = 4) -> Plan[Metrics]:
-    workers = create_rollout_workers(env="CartPole-v1", loss=A3CLoss(gamma=GAMMA), num_workers=num_workers)
+    loss = A3CLoss(gamma=GAMMA)
+    workers = create_rollout_workers(env="CartPole-v1", loss=loss, max_grad_norm=0.5, num_workers=num_workers)
     rounds = ParallelRollouts(workers).par_for_each(ComputeGradients()).gather_rounds()
     grads = rounds.for_each(AverageGradients())
     assert_type(grads, Iter[Gradients, Sync])
-    return ReportMetrics(grads.for_each(ApplyGradients(workers, to="all", max_grad_norm=0.5)), workers)
+    return ReportMetrics(grads.for_each(ApplyGradients(workers, to="all")), workers)
 
 
 @plan

@@ -97,7 +97,7 @@ def check_agent(where: str, agent: AnyAgent) -> None:
             f"{agent.model!r}."
         )
     if isinstance(agent.model, Normalized):
-        raise PlanError(f"{where}: model is Normalized, for which nobody would gather statistics. Say normalize_obs=True instead.")
+        raise PlanError(f"{where}: nobody would gather statistics for the model Normalized(...). Say normalize_obs=True instead.")
     if tried is not None and not hasattr(tried, "start"):
         raise PlanError(f"{where}: exploration must be an exploration strategy such as EpsilonGreedy(0.1); got {tried!r}.")
     if isinstance(tried, (EpsilonGreedy, ApexEpsilons)) and isinstance(loss.policy(), ActorCriticSpec):
@@ -125,9 +125,21 @@ def differences(one: AnyAgent, other: AnyAgent) -> list[str]:
     found = []
     for each in fields(one):
         mine, others = getattr(one, each.name), getattr(other, each.name)
-        if mine != others:
+        if not same(mine, others):
             found.append(f"{each.name}={_shortened(mine, others)} and {each.name}={_shortened(others, mine)}")
     return found
+
+
+def same(one: object, other: object) -> bool:
+    """True if two descriptions say the same. Without an equality of their own, their attributes decide."""
+    if one == other:
+        return True
+    if type(one) is not type(other) or callable(one) or not hasattr(one, "__dict__"):
+        return False
+    if type(one).__eq__ is not object.__eq__ and not hasattr(one, "__dataclass_fields__"):
+        return False
+    mine, others = vars(one), vars(other)
+    return mine.keys() == others.keys() and all(same(value, others[name]) for name, value in mine.items())
 
 
 def _shortened(value: object, other: object) -> str:

@@ -195,9 +195,8 @@ class Several:
 
     def __init__(self, members: list[torch.optim.Optimizer]) -> None:
         self.members = members
-        self.param_groups: list[dict[str, Any]] = [
-            group for each in members for group in each.param_groups
-        ]  # Any: as torch has it
+        groups = [group for each in members for group in each.param_groups]
+        self.param_groups: list[dict[str, Any]] = groups  # Any: as torch has it
 
     def step(self) -> None:
         """Step all of them."""

@@ -220,6 +220,8 @@ def check_loss(where: str, workers: AnyWorkers, loss: AnyLoss | None) -> None:
     if loss is None:
         return
     check.instance(where, "loss", loss, Loss, "a loss such as PPOLoss()")
+    if workers.spec.stands_in:
+        return
     own = workers.spec.losses.values()
     if all(each.policy() != loss.policy() or each.parts() != loss.parts() for each in own):
         described = " and ".join(f"{type(each).__name__} of {each.policy()!r} with the parts {each.parts()!r}" for each in own)
@@ -353,7 +355,7 @@ class LearnOnBatch(ActorOp["Learner", Batch[Any], TrainStats]):  # Any: what the
 
     def signature(self, usual: Signature, /) -> Signature:
         """What the loss of its learner reads and requires."""
-        if not isinstance(usual.host, LearnerActor):
+        if not isinstance(usual.host, LearnerActor) or usual.host.spec.workers.stands_in:
             return usual
         loss = usual.host.spec.agent.loss
         return replace(usual, consumes=batch_of(loss), needs_sync=is_on_policy(loss))

@@ -100,7 +100,8 @@ class FlatWeights:
                 found = self.values[start:at], self.gradient[start:at], self.values[first:after]
                 self.parts[part] = PartWeights(*found, mine, running)
         self._acting = spans[list(names)[len(acting) - 1]]  # all, if none is named
-        self.whole = PartWeights(self.values[: self.trainable], self.gradient, self.values[self.trainable :], parameters)
+        named = {name: parameters[name] for name in self.shapes}  # in the order of the flat memory
+        self.whole = PartWeights(self.values[: self.trainable], self.gradient, self.values[self.trainable :], named)
         """All weights as one part."""
         self.whole.is_whole = True
         self.parameter = self.whole.parameter

@@ -63,6 +63,8 @@ class WorkerSpec:
     explore: bool = True
     episodes: int = 10
     learner_threads: int | None = None
+    stands_in: ClassVar[bool] = False
+    """For drawings: its agents stand for any."""
 
     def __call__(self, shard: Shard) -> RolloutWorker:
         return SingleWorker(self, shard) if self.policy_of is None else MultiWorker(self, shard)
@@ -87,6 +89,12 @@ class WorkerSpec:
 
         agent, spaces = self.agents[policy], self.spaces_of(policy)
         return make_policy(agent.loss.policy(), agent.network, *spaces, seed=seed, device=chosen_device(device))
+
+
+class StandInSpec(WorkerSpec):
+    """Description of workers of which nothing is known but that there are some, for drawings."""
+
+    stands_in: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
@@ -145,6 +153,8 @@ class CurrentPolicy:
         """The learner, made when it is first needed."""
         if self._learner is None:
             self._learner = self.spec(self.shard)
+            if self._received is not None:
+                self._learner.set_weights(self._received)
         return self._learner
 
     @property
@@ -168,6 +178,8 @@ class CurrentPolicy:
     def receive(self, weights: Array) -> None:
         """Take the weights of a learner that is elsewhere."""
         self._received = weights
+        if self._learner is not None:  # it computes TD errors here
+            self._learner.set_weights(weights)
 
     def message(self, env_steps: int) -> Weights:
         """The weights as a message to workers; the same object until they change, so that it is serialised once."""
@@ -243,10 +255,14 @@ class AnyWorkers(Actors[RolloutWorker]):
         args = get_args(hint)
         if not issubclass(cls, MultiWorkers):
             loss = Loss.stand_in(Loss[args] if len(args) == 2 else Loss, name)  # type: ignore[valid-type]  # known only now
-            return create_rollout_workers(env="CartPole-v1", loss=loss, name=name)
+            return create_rollout_workers(env="CartPole-v1", loss=loss, name=name)._standing_in()
         policies = get_args(args[0]) if args and get_origin(args[0]) is Literal else ("default",)
         losses: dict[str, AnyLoss] = {policy: Loss.stand_in(Loss, name) for policy in policies}
-        return create_rollout_workers(env="CartPole-v1", losses=losses, policy_of=str, name=name)
+        return create_rollout_workers(env="CartPole-v1", losses=losses, policy_of=str, name=name)._standing_in()
+
+    def _standing_in(self) -> AnyWorkers:
+        spec = StandInSpec(**vars(self.spec))
+        return replace(self, make=spec, spec=spec)
 
 
 class Workers(AnyWorkers, Generic[Reads, Requires]):
