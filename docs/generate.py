@@ -20,7 +20,27 @@ from tests.quality.test_flow_bugs import BUGS
 from tests.quality.test_operator_bugs import PLANTED
 from tests.types import markers
 from tflow import Iter, ParIter
-from tflow.algos import A2C, A3C, DQN, IMPALA, MAML, PPO, PPODQN, Algorithm, ApeX, SinglePolicy
+from tflow.algos import (
+    A2C,
+    A3C,
+    DDPG,
+    DQN,
+    IMPALA,
+    MAML,
+    PPO,
+    PPODQN,
+    SAC,
+    TD3,
+    TQC,
+    Algorithm,
+    ApeX,
+    ApeXDDPG,
+    ApeXSAC,
+    ApeXTD3,
+    CrossQ,
+    OffPolicy,
+    SinglePolicy,
+)
 from tflow.algos.fields import fields_of
 from tflow.combinators.labels import only_given
 from tflow.combinators.splits import Splits
@@ -34,9 +54,15 @@ PROOFS = (test_combinators, test_gather, test_merge_and_split, test_runs, test_t
 
 PAGE = Path(__file__).parent / "operators.md"
 ALGORITHMS_PAGE = Path(__file__).parent / "algorithms.md"
-TITLE_OF: dict[type, str] = {Algorithm: "Of all algorithms", SinglePolicy: "Of all algorithms for one policy"}
-ALGORITHMS: tuple[type, ...] = (Algorithm, SinglePolicy, A3C, A2C, PPO, DQN, ApeX, IMPALA, MAML, PPODQN)
-CONFIGURATIONS = ALGORITHMS[2:]
+TITLE_OF: dict[type, str] = {
+    Algorithm: "Of all algorithms",
+    SinglePolicy: "Of all algorithms for one policy",
+    OffPolicy: "Of all off-policy algorithms",
+}
+ON_POLICY: tuple[type, ...] = (A3C, A2C, PPO, IMPALA, MAML, PPODQN)
+OFF_POLICY: tuple[type, ...] = (DQN, ApeX, SAC, TQC, CrossQ, TD3, DDPG, ApeXDDPG, ApeXTD3, ApeXSAC)
+ALGORITHMS: tuple[type, ...] = (Algorithm, SinglePolicy, *ON_POLICY, OffPolicy, *OFF_POLICY)
+CONFIGURATIONS = ON_POLICY + OFF_POLICY
 CHECKING = Path(__file__).parent / "checking.md"
 
 # What each operator is called in the paper (P) or in the original iterator library (O); an empty entry is new here.
@@ -247,7 +273,8 @@ def filled(text: str, name: str, lines: list[str]) -> str:
 
 def fields_table(kind: type) -> list[str]:
     """The fields of a configuration that are not as those of all algorithms."""
-    base = Algorithm if kind is SinglePolicy else SinglePolicy if issubclass(kind, SinglePolicy) else Algorithm
+    bases = [base for base in (Algorithm, SinglePolicy, OffPolicy) if issubclass(kind, base) and kind is not base]
+    base = bases[-1] if bases else Algorithm
     common = {} if kind is Algorithm else {each.name: each.default for each in fields_of(base)}
     own = [each for each in fields_of(kind) if each.name not in common or each.default != common[each.name]]
     title = TITLE_OF.get(kind, f"`{kind.__name__}`")

@@ -255,7 +255,7 @@ def test_workers_compute_gradients_without_a_learner(runtime: str, monkeypatch: 
 def test_a_learner_in_the_driver_has_the_weights_of_the_one_that_trains_elsewhere(runtime: str) -> None:
     """``UpdatePriorities`` computes TD errors in the driver, with a learner that nobody trains there."""
     workers = create_rollout_workers(env=ENV, loss=DQNLoss(), exploration=EpsilonGreedy(1.0), **SMALL)
-    replay = create_replay_actors(capacity=200, batch=8, learning_starts=20)
+    replay = create_replay_actors(capacity=200, batch=8, min_size=20)
     learner = create_learner(workers)
     store = ParallelRollouts(workers).gather_sync().for_each(StoreToBuffer(replay))
     rated = ParallelReplay(replay).gather_sync().for_each(UpdatePriorities(workers))

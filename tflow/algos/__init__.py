@@ -9,9 +9,9 @@ from tflow.algos.algorithm import SinglePolicy as SinglePolicy
 from tflow.algos.algorithm import create_multi_workers as create_multi_workers
 from tflow.algos.apex import ApeX as ApeX
 from tflow.algos.apex import apex_plan as apex_plan
-from tflow.algos.apex_control import ApeXDDPG as ApeXDDPG
-from tflow.algos.apex_control import ApeXSAC as ApeXSAC
-from tflow.algos.apex_control import ApeXTD3 as ApeXTD3
+from tflow.algos.apex_ddpg import ApeXDDPG as ApeXDDPG
+from tflow.algos.apex_sac import ApeXSAC as ApeXSAC
+from tflow.algos.apex_td3 import ApeXTD3 as ApeXTD3
 from tflow.algos.crossq import CrossQ as CrossQ
 from tflow.algos.crossq import crossq_plan as crossq_plan
 from tflow.algos.ddpg import DDPG as DDPG

@@ -37,6 +37,10 @@ class A2C(SinglePolicy):
         gamma: Discount factor; usually 0.95 to 0.999. Larger: a longer horizon, more variance.
         max_grad_norm: Clip gradients to this global norm; usually 0.5 to 40. Smaller: more stable, but slower. None: no
             clipping.
+        normalize_obs: Normalise observations by their running mean and standard deviation over all workers; they are saved with
+            the policy.
+        normalize_rewards: Divide rewards by the running standard deviation of discounted returns. Reported returns stay as they
+            are.
         lam: GAE lambda. 0 is one-step TD, 1 the n-step return of the paper; usually 0.9 to 1. Larger: less bias, more variance.
         value_coef: Weight of the value loss; usually 0.25 to 1. Larger: a shared network learns more for the critic, less for
             the actor.

@@ -3,76 +3,83 @@
 Implements: many workers, each env with an epsilon of its own; initial priorities computed by the workers; replay in several
 actors; a learner in an actor of its own that trains while workers sample, with a bounded mailbox; its TD errors go back to the
 replay actors as new priorities, its weights to the workers. Double, dueling, n-step Q-learning, as in the paper, or any other
-option of DQN. ``apex_control`` has DDPG, TD3 and SAC on the same sub-flow.
+option of DQN. DDPG, TD3 and SAC run on the same sub-flow: ``apex_ddpg``, ``apex_td3``, ``apex_sac``.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
-
-from typing_extensions import TypeVar
+from dataclasses import dataclass
 
 from tflow.algos.algorithm import agreed
+from tflow.algos.distributed import Distributed
 from tflow.algos.dqn import DQN
 from tflow.combinators.par import ParIter
 from tflow.combinators.runnable import Plan
 from tflow.combinators.stream import Iter
 from tflow.combinators.union import Union
 from tflow.rl.data.batch import Rollout
-from tflow.rl.learning.agent import Agent
-from tflow.rl.learning.losses import Loss
 from tflow.rl.learning.training import LearnOnBatch, SendWeights, TrainStats
 from tflow.rl.metrics import Metrics, ReportMetrics
 from tflow.rl.policy.exploration import ApexEpsilons, Exploration
 from tflow.rl.replay.replay_spec import ComputePriorities, ParallelReplay, SendPriorities, StoreToBuffer
 from tflow.rl.rollout.worker_spec import AnyWorkers, ParallelRollouts, create_learner
 from tflow.rl.schedules import Schedule
-from tflow.types import Async
-
-Reads = TypeVar("Reads")
-Requires = TypeVar("Requires", bound=Async)
-
-
-if TYPE_CHECKING:
-    from tflow.algos.off_policy import OffPolicy as Added
-else:
-    Added = object  # a dataclass with bases brings their defaults along, which would replace those of the algorithm
-
-
-@dataclass(frozen=True, kw_only=True)
-class Distributed(Added):
-    """What Ape-X adds to an off-policy algorithm. Derive from it and from the algorithm, in this order."""
-
-    num_workers: int = 2
-    """Rollout workers, each a process of its own on Ray. More: faster sampling."""
-    num_envs: int = 8
-    """Envs per worker, stepped together as a vector env; usually 1 to 64. More: larger batches and faster sampling."""
-    fragment: int = 8
-    """Env steps per env and rollout, at least ``n_step``; usually 1 to 64. The last ``n_step - 1`` of each have shorter n-step
-    returns."""
-    num_replay: int = 2
-    """Replay actors, among which ``capacity`` is divided. More: higher throughput on Ray."""
-    prioritized: bool = True
-    """Prioritized experience replay: sample rows by their TD error. False: uniformly."""
-    mailbox: int = 4
-    """Batches queued at the learner, at most; usually 2 to 16. More: the learner waits less, priorities are staler."""
-    weights_every: int = 4
-    """Updates between broadcasts of weights to the workers; usually 1 to 400. Larger: less traffic, staler policies."""
-    max_staleness: int | None = None
-    """Drop, and count, rollouts whose policy is more than this many broadcasts old. None: keep all."""
-
-    def agent_with(self, loss: Loss[Reads, Requires]) -> Agent[Reads, Requires]:
-        return replace(super().agent_with(loss), sends="all")  # workers compute TD errors
-
-    def plan(self) -> Plan[Metrics]:
-        workers = self.workers(self.loss())
-        return ReportMetrics(apex_plan(ParallelRollouts(workers), workers, self), workers)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ApeX(Distributed, DQN):
-    """Distributed prioritized experience replay."""
+    """Distributed prioritized experience replay.
+
+    Args:
+        env: The environment: a gymnasium id, a function that makes an env, or an ``EnvSpec``.
+        num_workers: Rollout workers, each a process of its own on Ray. More: faster sampling.
+        num_envs: Envs per worker, stepped together as a vector env; usually 1 to 64. More: larger batches and faster sampling.
+        fragment: Env steps per env and rollout, at least ``n_step``; usually 1 to 64. The last ``n_step - 1`` of each have
+            shorter n-step returns.
+        device: Torch device of the learner; ``"auto"`` picks a GPU if there is one.
+        model: The network: ``"auto"`` chooses by the observation space, ``MLP((64, 64))`` and the like describe one, a function
+            builds your own.
+        lr: Learning rate, or a schedule over env steps; usually 1e-5 to 1e-3. Larger: faster, but less stable.
+        gamma: Discount factor; usually 0.95 to 0.999. Larger: a longer horizon, more variance.
+        max_grad_norm: Clip gradients to this global norm; usually 1 to 40. Smaller: more stable, but slower. None: no clipping.
+        normalize_obs: Normalise observations by their running mean and standard deviation over all workers; they are saved with
+            the policy.
+        normalize_rewards: Divide rewards by the running standard deviation of discounted returns. Reported returns stay as they
+            are.
+        batch: Rows per update; usually 32 to 512. Larger: less noisy gradients, more compute.
+        num_replay: Replay actors, among which ``capacity`` is divided. More: higher throughput on Ray.
+        capacity: Rows in the replay buffer; usually 1e4 to 1e6. Larger: more diverse, but more off-policy.
+        learning_starts: Rows in the replay buffer before learning starts; usually 1e3 to 1e5. Larger: less overfitting to the
+            first episodes.
+        update_ratio: Updates per env step once learning has started, or a schedule; usually 1/64 to 1. Larger: fewer env steps,
+            more compute, more overfitting.
+        n_step: Rewards summed before bootstrapping; usually 1 to 5. Larger: less bias from bootstrapping, more variance, more
+            off-policy.
+        prioritized: Prioritized experience replay: sample rows by their TD error. False: uniformly.
+        alpha: Priority exponent: 0 is uniform sampling, 1 in proportion to the priorities; usually 0.5 to 0.7.
+        beta: Exponent of the importance-sampling weights, or a schedule: 0 is no correction, 1 a full one; usually 0.4,
+            annealed to 1.
+        epsilon: Epsilon-greedy: the probability of a random action, or a schedule; usually annealed from 1 to 0.01..0.1. Use 0
+            with ``noisy``.
+        target_every: Updates between copies of the weights to the target network; usually 50 to 10,000. Larger: more stable,
+            but slower.
+        double: Double Q-learning: the policy chooses the next action, the target network evaluates it. Less overestimation.
+        dueling: Dueling network: separate streams for the state value and the advantages of actions.
+        kind: Output per action: a Q-value (``"scalar"``), or a distribution, as in C51 (``"categorical"``) or QR-DQN
+            (``"quantile"``).
+        atoms: Atoms of the distribution: its support (categorical) or its quantiles; usually 51 to 200. More: finer, but
+            slower.
+        v_min: Smallest return in the support of a categorical distribution; smaller ones are clipped to it.
+        v_max: Largest return in the support of a categorical distribution; larger ones are clipped to it.
+        noisy: Noisy networks: explore by learned noise on the weights behind the encoder. Set ``epsilon=0`` with it.
+        mailbox: Batches queued at the learner, at most; usually 2 to 16. More: the learner waits less, priorities are staler.
+        weights_every: Updates between broadcasts of weights to the workers; usually 1 to 400. Larger: less traffic, staler
+            policies.
+        max_staleness: Drop, and count, rollouts whose policy is more than this many broadcasts old. None: keep all.
+        base_epsilon: Largest epsilon, in place of ``epsilon``; usually 0.4. Env i of N has ``base_epsilon ** (1 + spread * i /
+            (N - 1))``.
+        spread: Exponent of these epsilons (alpha in the paper); usually 7. Larger: more envs act almost greedily.
+    """
 
     batch: int = 128
     """Rows per update; usually 32 to 512. Larger: less noisy gradients, more compute."""
@@ -88,6 +95,10 @@ class ApeX(Distributed, DQN):
 
     def exploration(self) -> Exploration:
         return ApexEpsilons(self.base_epsilon, self.spread)
+
+    def plan(self) -> Plan[Metrics]:
+        workers = self.workers(self.loss())
+        return ReportMetrics(apex_plan(ParallelRollouts(workers), workers, self), workers)
 
 
 def apex_plan(

@@ -40,25 +40,29 @@ class DQN(OffPolicy):
         lr: Learning rate, or a schedule over env steps; usually 1e-5 to 1e-3. Larger: faster, but less stable.
         gamma: Discount factor; usually 0.95 to 0.999. Larger: a longer horizon, more variance.
         max_grad_norm: Clip gradients to this global norm; usually 1 to 40. Smaller: more stable, but slower. None: no clipping.
-        epsilon: Epsilon-greedy: the probability of a random action, or a schedule; usually annealed from 1 to 0.01..0.1. Use 0
-            with ``noisy``.
+        normalize_obs: Normalise observations by their running mean and standard deviation over all workers; they are saved with
+            the policy.
+        normalize_rewards: Divide rewards by the running standard deviation of discounted returns. Reported returns stay as they
+            are.
         batch: Rows per update; usually 32 to 512. Larger: less noisy gradients, more compute.
         num_replay: Replay actors, among which ``capacity`` is divided. More: higher throughput on Ray.
         capacity: Rows in the replay buffer; usually 1e4 to 1e6. Larger: more diverse, but more off-policy.
-        min_size: Rows in the replay buffer before learning starts; usually 1e3 to 1e5. Larger: less overfitting to the first
-            episodes.
-        samples_per_insert: Replay ratio: rows sampled per row inserted; usually 1 to 32. Larger: fewer env steps, more compute,
-            more overfitting.
-        target_every: Updates between copies of the weights to the target network; usually 50 to 10,000. Larger: more stable,
-            but slower.
-        double: Double Q-learning: the policy chooses the next action, the target network evaluates it. Less overestimation.
-        dueling: Dueling network: separate streams for the state value and the advantages of actions.
+        learning_starts: Rows in the replay buffer before learning starts; usually 1e3 to 1e5. Larger: less overfitting to the
+            first episodes.
+        update_ratio: Updates per env step from then on, or a schedule; usually 1/64 to 1. Larger: fewer env steps, more
+            compute, more overfitting.
         n_step: Rewards summed before bootstrapping; usually 1 to 5. Larger: less bias from bootstrapping, more variance, more
             off-policy.
         prioritized: Prioritized experience replay: sample rows by their TD error. False: uniformly.
         alpha: Priority exponent: 0 is uniform sampling, 1 in proportion to the priorities; usually 0.5 to 0.7.
         beta: Exponent of the importance-sampling weights, or a schedule: 0 is no correction, 1 a full one; usually 0.4,
             annealed to 1.
+        epsilon: Epsilon-greedy: the probability of a random action, or a schedule; usually annealed from 1 to 0.01..0.1. Use 0
+            with ``noisy``.
+        target_every: Updates between copies of the weights to the target network; usually 50 to 10,000. Larger: more stable,
+            but slower.
+        double: Double Q-learning: the policy chooses the next action, the target network evaluates it. Less overestimation.
+        dueling: Dueling network: separate streams for the state value and the advantages of actions.
         kind: Output per action: a Q-value (``"scalar"``), or a distribution, as in C51 (``"categorical"``) or QR-DQN
             (``"quantile"``).
         atoms: Atoms of the distribution: its support (categorical) or its quantiles; usually 51 to 200. More: finer, but

@@ -39,6 +39,10 @@ class IMPALA(SinglePolicy):
         gamma: Discount factor; usually 0.95 to 0.999. Larger: a longer horizon, more variance.
         max_grad_norm: Clip gradients to this global norm; usually 0.5 to 40. Smaller: more stable, but slower. None: no
             clipping.
+        normalize_obs: Normalise observations by their running mean and standard deviation over all workers; they are saved with
+            the policy.
+        normalize_rewards: Divide rewards by the running standard deviation of discounted returns. Reported returns stay as they
+            are.
         lam: Lambda of V-trace: 0 is one-step TD, 1 as in the paper; usually 0.9 to 1. Larger: less bias, more variance.
         clip_rho: Clip of the importance weights in the value targets (rho-bar); usually 1. Larger: less bias, more variance.
         clip_pg_rho: Clip of the importance weights in the policy gradient; usually 1. Larger: less bias, more variance.

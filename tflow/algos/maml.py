@@ -43,6 +43,10 @@ class MAML(SinglePolicy):
         gamma: Discount factor; usually 0.95 to 0.999. Larger: a longer horizon, more variance.
         max_grad_norm: Clip gradients to this global norm; usually 0.5 to 40. Smaller: more stable, but slower. None: no
             clipping.
+        normalize_obs: Normalise observations by their running mean and standard deviation over all workers; they are saved with
+            the policy.
+        normalize_rewards: Divide rewards by the running standard deviation of discounted returns. Reported returns stay as they
+            are.
         tasks: Tasks per worker and meta-update: the meta-batch size; usually 10 to 40. More: less noisy meta-gradients.
         inner_lr: Learning rate of the inner loop; usually 0.01 to 0.5. Larger: faster adaptation, but less stable.
         inner_steps: Gradient steps of adaptation per task, each followed by another rollout; usually 1 to 5.

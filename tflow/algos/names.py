@@ -8,7 +8,9 @@ from tflow.algos.a2c import A2C
 from tflow.algos.a3c import A3C
 from tflow.algos.algorithm import Algorithm
 from tflow.algos.apex import ApeX
-from tflow.algos.apex_control import ApeXDDPG, ApeXSAC, ApeXTD3
+from tflow.algos.apex_ddpg import ApeXDDPG
+from tflow.algos.apex_sac import ApeXSAC
+from tflow.algos.apex_td3 import ApeXTD3
 from tflow.algos.crossq import CrossQ
 from tflow.algos.ddpg import DDPG
 from tflow.algos.dqn import DQN

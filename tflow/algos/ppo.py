@@ -40,6 +40,10 @@ class PPO(SinglePolicy):
         gamma: Discount factor; usually 0.95 to 0.999. Larger: a longer horizon, more variance.
         max_grad_norm: Clip gradients to this global norm; usually 0.5 to 40. Smaller: more stable, but slower. None: no
             clipping.
+        normalize_obs: Normalise observations by their running mean and standard deviation over all workers; they are saved with
+            the policy.
+        normalize_rewards: Divide rewards by the running standard deviation of discounted returns. Reported returns stay as they
+            are.
         epochs: Passes over each batch; usually 3 to 10. More: better use of samples, but the policy moves further from the one
             that sampled them.
         minibatch: Rows per gradient step; usually 64 to 4096. Larger: fewer and less noisy updates.
