@@ -42,6 +42,7 @@ from .rl.data.batch import Rollout as Rollout
 from .rl.data.batching import ConcatBatches as ConcatBatches
 from .rl.data.batching import ConcatRounds as ConcatRounds
 from .rl.data.batching import StandardizeFields as StandardizeFields
+from .rl.learning.agent import Agent as Agent
 from .rl.learning.gradients import ComputeGradients as ComputeGradients
 from .rl.learning.gradients import Gradients as Gradients
 from .rl.learning.training import ApplyGradients as ApplyGradients

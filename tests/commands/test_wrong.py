@@ -20,8 +20,8 @@ WRONG: dict[str, str] = {
     "train ppo dqn": "'dqn' is one word too many. Settings are written --name value.",
     "train ppo --env CartPol-v1": "CartPol-v1: is not an env that gymnasium knows. Did you mean CartPole-v1 or CartPole-v0 or "
     "phys2d/CartPole-v1? Import the package that registers it, or write 'package:id'.",
-    "train ppo --env Ant-v5": "Ant-v5, env 0: make raised DependencyNotInstalled: MuJoCo is not installed, run "
-    '`pip install "gymnasium[mujoco]"`.',
+    "train ppo --env Ant-v2": "Ant-v2, env 0: make raised ImportError: The mujoco v2 and v3 based environments have been moved to "
+    "the gymnasium-robotics project (https://github.com/Farama-Foundation/gymnasium-robotics).",
     "train ppo --env nowhere.py:Env": "There is no file 'nowhere.py'.",
     "train ppo --env mine.py:Env": "mine.py has no 'Env'. In it: answer, crash, helper.",
     "train ppo --env nowhere:Env-v0": "nowhere:Env-v0: needs a module that is not there: No module named 'nowhere'.",

@@ -398,17 +398,17 @@ def transforms_that_two_plans_share(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(host.Host, "pull", lambda self, state, request: pull(self, state, request._replace(key=(0, 0))))
 
 
-READ = create.Part.read
+READ = create.ShardValues.read
 READERS: dict[int, tuple[object, Iterator[Any]]] = {}  # Any: whatever the part holds
 
 
-def read_once(part: create.Part[Any]) -> Iterator[Any]:  # Any: as above
+def read_once(part: create.ShardValues[Any]) -> Iterator[Any]:  # Any: as above
     return READERS.setdefault(id(part), (part, READ(part)))[1]
 
 
 @breaks(test_runs.test_values_are_read_again_by_every_run_of_a_session)
 def values_that_only_the_first_run_sees(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(create.Part, "read", read_once)
+    patch.setattr(create.ShardValues, "read", read_once)
 
 
 @breaks(test_runs.test_equal_descriptions_are_two_sets_of_actors)

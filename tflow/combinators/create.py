@@ -140,7 +140,7 @@ def frozen(where: str, items: Iterable[U]) -> Sequence[U]:
 
 
 @dataclass(frozen=True)
-class Part(Generic[U]):
+class ShardValues(Generic[U]):
     """The actor of a shard of values. It only holds them: each run reads them from the start."""
 
     values: Iterable[U] | Callable[[], Iterable[U]]
@@ -155,9 +155,9 @@ class Part(Generic[U]):
 class Dealt(Generic[U]):
     """Makes the actor of each shard."""
 
-    parts: tuple[Part[U], ...]
+    parts: tuple[ShardValues[U], ...]
 
-    def __call__(self, shard: Shard) -> Part[U]:
+    def __call__(self, shard: Shard) -> ShardValues[U]:
         return self.parts[shard.index]
 
 
@@ -165,5 +165,5 @@ def _over_parts(
     name: str, parts: tuple[Iterable[U] | Callable[[], Iterable[U]], ...], repeat: bool, element: object
 ) -> ParIter[U]:
     check.boolean(name, "repeat", repeat)
-    deal = Dealt(tuple(Part(values, repeat) for values in parts))
-    return ParIter(nodes.FromActors(Actors(deal, len(parts), name), Part.read, opens=True, holds=element))
+    deal = Dealt(tuple(ShardValues(values, repeat) for values in parts))
+    return ParIter(nodes.FromActors(Actors(deal, len(parts), name), ShardValues.read, opens=True, holds=element))

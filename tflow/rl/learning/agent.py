@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Generic, Literal
 
+import numpy as np
 from typing_extensions import TypeVar
 
 from tflow.combinators import check
@@ -132,6 +133,8 @@ def differences(one: AnyAgent, other: AnyAgent) -> list[str]:
 
 def same(one: object, other: object) -> bool:
     """True if two descriptions say the same. Without an equality of their own, their attributes decide."""
+    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
+        return np.array_equal(one, other)  # type: ignore[arg-type]  # of whatever they are
     if one == other:
         return True
     if type(one) is not type(other) or callable(one) or not hasattr(one, "__dict__"):

@@ -34,7 +34,7 @@ MAX_SKIPPED = 10
 
 
 class NonFiniteGradient(TflowError):
-    """Too many gradients in a row were NaN or infinite. The weights are those of the last good update."""
+    """Too many gradients in a row were NaN or infinite. None of them has changed the weights."""
 
 
 @dataclass(frozen=True)
@@ -293,10 +293,14 @@ class Learner:
     def apply(self, gradient: Array, *, steps: int = 0) -> bool:
         """Take one optimiser step with a given gradient; False if it was skipped."""
         self.policy.flat.gradient.copy_(torch.from_numpy(np.array(gradient, copy=True)))
-        finite = [part.step(steps) for part in self.parts.values()]
+        finite = [part.step(steps) for part in self.parts.values() if self._due(part)]
         made = self._count(all(finite))
         self._follow()
         return made
+
+    def _due(self, part: TrainedPart) -> bool:
+        """True if a part is trained in the next update."""
+        return (self.rounds + 1) % part.rule.every == 0
 
     def _count(self, made: bool) -> bool:
         """Count an update, or one that was skipped; raise if there are too many of these in a row."""
@@ -308,7 +312,7 @@ class Learner:
         self.skipped_in_a_row += 1
         if self.skipped_in_a_row >= MAX_SKIPPED:
             raise NonFiniteGradient(
-                f"{MAX_SKIPPED} gradients in a row were not finite. The weights are those of the last good update. Look for "
+                f"{MAX_SKIPPED} gradients in a row were not finite. They were left out. Look for "
                 "rewards or observations that are very large, lower the learning rate, or clip gradients (max_grad_norm=)."
             )
         return False
@@ -344,7 +348,7 @@ class Learner:
         units = len(tensors) // max(tensors.length, 1)
         rows_each = max(1.0, len(batch) / units)  # padding is no row
         size = units if minibatch is None else max(1, int(minibatch / rows_each))
-        report = Report()
+        report = LossReport()
         made = skipped = 0
         for part in self._minibatches(tensors, units, size, epochs):
             found = self._update(loss, part, steps, report)
@@ -357,13 +361,13 @@ class Learner:
         td_errors = report.td_errors.detach().cpu().numpy() if once and report.td_errors is not None else None
         return UpdateResult(rows, made, skipped, report.means(), td_errors)
 
-    def _update(self, loss: AnyLoss, batch: Tensors, steps: int, report: Report) -> bool | None:
+    def _update(self, loss: AnyLoss, batch: Tensors, steps: int, report: LossReport) -> bool | None:
         """One update: a step of every part that is due, each with the parts before it updated. False if a gradient was not
         finite, None if the loss asks for an early stop."""
         finite = True
         for name, evaluate in loss.losses(self.policy, batch, target=self.target, steps=steps).items():
             part = self.parts[name]
-            if (self.rounds + 1) % part.rule.every:
+            if not self._due(part):
                 continue
             value = checked(loss, evaluate())
             report.add(name, value)
@@ -416,7 +420,7 @@ class Learner:
         self._weights = None
 
 
-class Report:
+class LossReport:
     """Collects the stats of a loss over minibatches, and the TD errors of the last one."""
 
     def __init__(self) -> None:

@@ -174,8 +174,8 @@ class Muon(Optimizer):
         import torch
 
         lr = schedule_of(self.lr).at(0)
-        matrices = [each for each in part.layers if each.dim() == 2]
-        others = [each for each in part.layers if each.dim() != 2]
+        matrices = [each for name, each in part.named.items() if each.dim() == 2 and is_matrix(name, each)]
+        others = [each for name, each in part.named.items() if each.dim() != 2 or not is_matrix(name, each)]
         made: list[torch.optim.Optimizer] = []
         if matrices:
             muon = torch.optim.Muon

@@ -28,7 +28,7 @@ USUAL = MLP((256, 256), "relu")
 """The network that ``model="auto"`` means for vectors, and the layers behind any other encoder of the Q-functions."""
 
 
-class Actor(nn.Module):
+class ActorNet(nn.Module):
     """An encoder, and the inputs of the head. With ``batch_renorm``, the dense layers are renormalised.
 
     With ``sde`` the standard deviation is that of the features times a matrix of Gaussian noise, whose scales are learned.
@@ -83,7 +83,7 @@ class Critics(nn.Module):
 class ActorQNet(nn.Module):
     """The parts of the policy: actor, critics and temperature."""
 
-    def __init__(self, actor: Actor, critics: Critics, temperature: float | None) -> None:
+    def __init__(self, actor: ActorNet, critics: Critics, temperature: float | None) -> None:
         super().__init__()
         self.actor, self.critics = actor, critics
         self.log_temperature = None if temperature is None else nn.Parameter(torch.tensor([math.log(temperature)]))
@@ -138,7 +138,7 @@ class ActorQ(Policy):
             raise PlanError(f"State-dependent exploration (sde) needs a Box action space, got {self.action_space}.")
         discrete, size = isinstance(self.head, Categorical), self.head.form.size
         encoder, layers = encoder_of(self.model, self.observation_space, whole=not spec.batch_renorm)
-        actor = Actor(encoder, layers if spec.batch_renorm else None, self.head.inputs, sde_actions=size if spec.sde else 0)
+        actor = ActorNet(encoder, layers if spec.batch_renorm else None, self.head.inputs, sde_actions=size if spec.sde else 0)
         critic_model = self.model if spec.critic_model is None else spec.critic_model
         encoder, layers = encoder_of(critic_model, self.observation_space, whole=False)
         if spec.layer_norm:

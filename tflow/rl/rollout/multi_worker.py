@@ -314,9 +314,7 @@ def policy_of_checked(spec: WorkerSpec) -> Callable[[str], str]:
         assert spec.policy_of is not None
         policy = spec.policy_of(agent)
         if policy not in spec.agents:
-            raise PlanError(
-                f"policy_of maps agent {agent!r} to the policy {policy!r}, but losses has only {sorted(spec.agents)}."
-            )
+            raise PlanError(f"policy_of maps agent {agent!r} to the policy {policy!r}, but there are only {sorted(spec.agents)}.")
         return policy
 
     return policy_of
