@@ -237,7 +237,7 @@ def test_help_of_an_algorithm_has_its_fields(tmp_path: Path) -> None:
 def test_the_list_of_algorithms(tmp_path: Path) -> None:
     done = tflow_here("algos", cwd=tmp_path)
     assert re.search(r"^ppo +tflow.algos.PPO +Proximal policy optimisation +arXiv 1707.06347 *$", done.stdout, re.MULTILINE)
-    assert len(re.findall(r"^\w+ +tflow\.\w+", done.stdout, re.MULTILINE)) == 8
+    assert len(re.findall(r"^\w+ +tflow\.\w+", done.stdout, re.MULTILINE)) == 16
     assert re.search(r"--ppo\.epochs +10 +Passes over each batch;", tflow_here("algos", "ppo_dqn", cwd=tmp_path).stdout)
 
 

@@ -13,22 +13,22 @@ from tflow import cli
 from tflow.algos import PPO
 from tflow.rl.policy.policy_spec import make_policy
 
+NAMES = "a2c, a3c, apex, apex_ddpg, apex_sac, apex_td3, crossq, ddpg, dqn, impala, maml, ppo, ppo_dqn, sac, td3, tqc"
 WRONG: dict[str, str] = {
     "trian ppo": "No such command 'trian'. Did you mean 'train'? See tflow --help.",
-    "train": "Which algorithm? Say one of a2c, a3c, apex, dqn, impala, maml, ppo, ppo_dqn: tflow train ppo --env CartPole-v1.",
-    "train pppo": "There is no algorithm 'pppo'. Did you mean ppo? There are a2c, a3c, apex, dqn, impala, maml, ppo, ppo_dqn.",
+    "train": f"Which algorithm? Say one of {NAMES}: tflow train ppo --env CartPole-v1.",
+    "train pppo": f"There is no algorithm 'pppo'. Did you mean ppo? There are {NAMES}.",
     "train ppo dqn": "'dqn' is one word too many. Settings are written --name value.",
     "train ppo --env CartPol-v1": "CartPol-v1: is not an env that gymnasium knows. Did you mean CartPole-v1 or CartPole-v0 or "
     "phys2d/CartPole-v1? Import the package that registers it, or write 'package:id'.",
-    "train ppo --env Ant-v2": "Ant-v2, env 0: make raised ImportError: The mujoco v2 and v3 based environments have been moved to "
-    "the gymnasium-robotics project (https://github.com/Farama-Foundation/gymnasium-robotics).",
+    "train ppo --env phys2d/CartPole-v1": "phys2d/CartPole-v1, env 0: make raised ModuleNotFoundError: No module named 'jax'.",
     "train ppo --env nowhere.py:Env": "There is no file 'nowhere.py'.",
     "train ppo --env mine.py:Env": "mine.py has no 'Env'. In it: answer, crash, helper.",
     "train ppo --env nowhere:Env-v0": "nowhere:Env-v0: needs a module that is not there: No module named 'nowhere'.",
     "train mine.py:answer": "mine.py:answer is not an algorithm: derive a dataclass from one, such as class answer(PPO).",
     "train ppo --epoch 3": "PPO has no field 'epoch'. Did you mean epochs? tflow algos ppo lists them.",
     "train ppo --stop-retrun 3": "PPO has no field 'stop_retrun'. Did you mean stop_return or stop_time? tflow algos ",
-    "train ppo --no-normalise": "PPO has no field 'no_normalise'. Did you mean normalize? tflow algos ppo lists them.",
+    "train ppo --no-normalise": "PPO has no field 'no_normalise'. Did you mean normalize or normalize_obs? tflow algos ppo lists them.",
     "train ppo --lr fast": "PPO: lr must be a number or a schedule such as Linear(1e-3, 0, 100_000); got 'fast'.",
     "train ppo --lr": "PPO: lr needs a value: --lr VALUE.",
     "train ppo --lr=1 --lr=2": "--lr is given twice.",
