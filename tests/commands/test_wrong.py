@@ -21,14 +21,15 @@ WRONG: dict[str, str] = {
     "train ppo dqn": "'dqn' is one word too many. Settings are written --name value.",
     "train ppo --env CartPol-v1": "CartPol-v1: is not an env that gymnasium knows. Did you mean CartPole-v1 or CartPole-v0 or "
     "phys2d/CartPole-v1? Import the package that registers it, or write 'package:id'.",
-    "train ppo --env phys2d/CartPole-v1": "phys2d/CartPole-v1, env 0: make raised ModuleNotFoundError: No module named 'jax'.",
+    "train ppo --env phys2d/CartPole-v1": "phys2d/CartPole-v1: make raised ModuleNotFoundError: No module named 'jax'.",
     "train ppo --env nowhere.py:Env": "There is no file 'nowhere.py'.",
     "train ppo --env mine.py:Env": "mine.py has no 'Env'. In it: answer, crash, helper.",
     "train ppo --env nowhere:Env-v0": "nowhere:Env-v0: needs a module that is not there: No module named 'nowhere'.",
     "train mine.py:answer": "mine.py:answer is not an algorithm: derive a dataclass from one, such as class answer(PPO).",
     "train ppo --epoch 3": "PPO has no field 'epoch'. Did you mean epochs? tflow algos ppo lists them.",
     "train ppo --stop-retrun 3": "PPO has no field 'stop_retrun'. Did you mean stop_return or stop_time? tflow algos ",
-    "train ppo --no-normalise": "PPO has no field 'no_normalise'. Did you mean normalize or normalize_obs? tflow algos ppo lists them.",
+    "train ppo --no-normalise": "PPO has no field 'no_normalise'. Did you mean normalize or normalize_obs? tflow algos ppo "
+    "lists them.",
     "train ppo --lr fast": "PPO: lr must be a number or a schedule such as Linear(1e-3, 0, 100_000); got 'fast'.",
     "train ppo --lr": "PPO: lr needs a value: --lr VALUE.",
     "train ppo --lr=1 --lr=2": "--lr is given twice.",
