@@ -79,10 +79,6 @@ class RunFolder(Callback):
         self._began = ""
 
     def started(self, run: TrainingRun) -> None:
-        from tflow.rl.policy.saving import kind_of
-
-        for loss in run.workers.spec.losses.values():
-            kind_of(loss.policy())  # better now than after an hour
         if any((self.path / name).exists() for name in WRITTEN):
             raise PlanError(f"There is a run in {str(self.path)!r} already. Choose another folder, or remove that one.")
         try:
