@@ -22,11 +22,12 @@ from tflow.algos.training_run import TrainingRun
 from tflow.commands.choice import Choice
 from tflow.errors import PlanError, TflowError
 from tflow.observe.console import Output
-from tflow.observe.folder import BEST, LATEST, RunFolder, file_of, fresh_folder
+from tflow.observe.folder import RunFolder, fresh_folder
 from tflow.observe.progress import ShowProgress
 from tflow.observe.view import clock
 from tflow.rl.envs.env_spec import EnvSpec
 from tflow.rl.metrics import Metrics
+from tflow.rl.policy.files import BEST, LATEST, file_of
 
 RUNS = Path("runs")
 INTERRUPTED = 130
@@ -107,6 +108,7 @@ def trained(choice: Choice, folder: Path, *, plain: bool) -> Trained:
             eval_episodes=settings.eval_episodes,
             runtime=session,
             seed=settings.seed,
+            start_from=settings.start_from,
         )
         try:
             with run:

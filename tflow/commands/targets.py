@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from tflow.algos.evaluation import reporting
 from tflow.commands.choice import chosen
 from tflow.errors import PlanError, TflowError
-from tflow.observe.folder import BEST, CONFIG, LATEST, STATUS, WRITTEN, file_of
+from tflow.observe.folder import CONFIG, STATUS, WRITTEN
+from tflow.rl.policy.files import BEST, LATEST, SUFFIX, file_of
 from tflow.settings.fields import KINDS
 from tflow.settings.files import read_file
 from tflow.settings.values import UNWRITABLE, read
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from tflow.rl.policy.policy import Policy
     from tflow.rl.policy.policy_spec import PolicySpec
     from tflow.rl.rollout.worker_spec import EnvLike, WorkerSpec
-
-SUFFIX = ".safetensors"
 
 
 class Asked(NamedTuple):

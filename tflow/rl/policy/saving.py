@@ -10,7 +10,7 @@ import json
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -105,7 +105,7 @@ def kind_of(spec: PolicySpec) -> Json:
 
 def _plain_fields(spec: PolicySpec) -> dict[str, Json]:
     found = {}
-    for each in fields(spec) if is_dataclass(spec) else ():
+    for each in fields(spec):
         value = getattr(spec, each.name)
         if value is None or isinstance(value, (bool, int, float, str)):
             found[each.name] = value
@@ -124,9 +124,9 @@ def load_policy(
     known: dict[str, Any] = {"spec": spec, "model": model}  # Any: arguments
     try:
         if not saved.own_model and model is None:
-            known["model"] = _made(saved.header["model"], MODELS)
+            known["model"] = made(saved.header["model"], MODELS)
         if saved.own_spec is None and spec is None:
-            known["spec"] = _made(saved.header["policy"], SPECS)
+            known["spec"] = made(saved.header["policy"], SPECS)
         observation_space = space_from_json(saved.header["observation_space"])
         action_space = space_from_json(saved.header["action_space"])
     except TflowError:
@@ -247,15 +247,15 @@ def _as_json(value: object, known: dict[str, type]) -> Json:
     return {CLASS: type(value).__name__, **parts}
 
 
-def _made(value: Json, known: dict[str, type]) -> Any:  # Any: one of the kinds in the table
+def made(value: Json, known: dict[str, type]) -> Any:  # Any: one of the kinds in the table
     """A description from JSON."""
     if isinstance(value, list):
         return tuple(value)
     if not isinstance(value, dict):
         return value
     if CLASS not in value:
-        return {name: _made(member, MODELS) for name, member in value.items()}
-    arguments = {name: _made(part, MODELS) for name, part in value.items() if name != CLASS}
+        return {name: made(member, MODELS) for name, member in value.items()}
+    arguments = {name: made(part, MODELS) for name, part in value.items() if name != CLASS}
     if value[CLASS] not in known:
         raise CheckpointError(f"The file describes a {value[CLASS]}, which this version does not know.")
     try:

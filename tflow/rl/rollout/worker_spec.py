@@ -23,7 +23,7 @@ from tflow.rl.learning.losses import Loss
 from tflow.rl.learning.optimizers import Optimizer
 from tflow.rl.policy.exploration import Exploration
 from tflow.rl.policy.network_spec import ModelLike
-from tflow.rl.policy.weights import Weights, seed_for
+from tflow.rl.policy.weights import Weights, given_weights, seed_for
 from tflow.rl.rollout.multi_worker import MultiWorker, spaces_by_policy
 from tflow.rl.rollout.worker import RolloutWorker, SingleWorker
 from tflow.types import Async, Shard, Signature, Stateless
@@ -103,7 +103,11 @@ class LearnerSpec:
 
     def network(self, shard: Shard, device: str) -> Policy:
         """The policy with its initial weights, the same everywhere in a session."""
-        return self.workers.network_of(self.policy, seed_for(shard.session_seed, self.policy), device=device)
+        made = self.workers.network_of(self.policy, seed_for(shard.session_seed, self.policy), device=device)
+        start = given_weights(shard, self.policy)
+        if start is not None:
+            made.flat.set(start)
+        return made
 
     def __call__(self, shard: Shard) -> Learner:
         from tflow.rl.learning.learner import Learner
@@ -138,6 +142,7 @@ class CurrentPolicy:
         self.shard = shard
         self._learner: Learner | None = None
         self._received: Array | None = None
+        self._from_elsewhere = False
         self._message: Weights | None = None
 
     @property
@@ -168,6 +173,7 @@ class CurrentPolicy:
     def receive(self, weights: Array) -> None:
         """Take the weights of a learner that is elsewhere."""
         self._received = weights
+        self._from_elsewhere = True
 
     def message(self, env_steps: int) -> Weights:
         """The weights as a message to workers; the same object until they change, so that it is serialised once."""
@@ -181,6 +187,7 @@ class CurrentPolicy:
             return self._learner.policy.copy()  # acting would disturb the one in training, which also keeps changing
         made = self.spec.network(self.shard, "cpu")
         made.flat.set(self.weights)
+        made.acting_only = self._from_elsewhere and len(self.weights) < len(made.flat.values)
         return made
 
 
