@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from rich.table import Table
 
+from tflow.algos.evaluation import reporting
 from tflow.algos.training_run import TrainingRun
 from tflow.commands.choice import Choice
 from tflow.errors import PlanError, TflowError
@@ -84,7 +85,11 @@ def several(choice: Choice, seeds: Sequence[int], out: Path | None, *, plain: bo
 def place_for(choice: Choice, out: Path | None) -> Iterator[Path]:
     """The folder of a run. Runs that cannot work, or cannot begin, leave none behind."""
     choice.algorithm.check()
-    choice.plan()
+    plan = choice.plan()
+    if choice.run.start_from is not None:
+        from tflow.rl.rollout.starting import initial_weights
+
+        initial_weights(reporting(plan).workers.spec, choice.run.start_from)
     if out is not None and (out / "seeds.csv").exists():
         raise PlanError(f"There are runs in {str(out)!r} already. Choose another folder, or remove that one.")
     folder = fresh_folder(RUNS, name_of(choice)) if out is None else out

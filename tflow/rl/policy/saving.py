@@ -78,10 +78,9 @@ def weights_of(policy: Policy) -> dict[str, Tensor]:
 
 def acting_names(policy: Policy) -> list[str]:
     """The names of the weights that a policy needs to act."""
-    parts, needed = policy.parts, policy.acting
-    children = [child for part in needed for child in parts[part]]
+    children = [child for part in policy.acting for child in policy.parts[part]]
     names = list(policy.module.state_dict())
-    return [name for name in names if not needed or any(f"{name}.".startswith(f"{child}.") for child in children)]
+    return [name for name in names if not policy.acting or any(f"{name}.".startswith(f"{child}.") for child in children)]
 
 
 def save_policy(policy: Policy, path: str | os.PathLike[str]) -> None:
@@ -179,7 +178,7 @@ def misfit(given: Mapping[str, tuple[int, ...]], wanted: Mapping[str, Tensor]) -
     """The first difference between the shapes of weights and those of a network, in words; empty if there is none."""
     for name, part in wanted.items():
         if name not in given:
-            return f"the network has {name}, which is not among them"
+            return f"the network has {name}, which is not among the saved weights"
         if given[name] != tuple(part.shape):
             return f"{name} has the shape {given[name]}, and {tuple(part.shape)} in the network"
     unknown = [name for name in given if name not in wanted]
