@@ -112,7 +112,7 @@ def test_actors_with_q_functions_are_saved_and_loaded(spec: ActorQSpec, tmp_path
 def test_q_functions_of_ones_own_need_the_spec_again(tmp_path: Path) -> None:
     spec = ActorQSpec(critic_model=Plain, critics=3)
     make_policy(spec, MLP((8,)), SEEN, BOX).save(tmp_path / "p")
-    with pytest.raises(CheckpointError, match=r"it is a ActorQSpec with a part of your own.*critics=3"):
+    with pytest.raises(CheckpointError, match=r"it is of the kind ActorQSpec, with a part of your own.*critics=3"):
         Policy.load(tmp_path / "p")
     assert Policy.load(tmp_path / "p", spec=spec).spec == spec
 

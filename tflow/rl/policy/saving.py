@@ -38,7 +38,7 @@ MODELS: dict[str, type] = {kind.__name__: kind for kind in (MLP, NatureCNN, Smal
 SPECS: dict[str, type] = {kind.__name__: kind for kind in (ActorCriticSpec, QSpec, ActorQSpec)}
 
 
-class Saved(NamedTuple):
+class SavedPolicy(NamedTuple):
     """What a file of a policy holds."""
 
     source: str
@@ -154,14 +154,14 @@ def wanted_spec(own: Json) -> str:
     """The sentence for a file that needs ``spec=``."""
     name, given = own[OWN], own.get("fields") or {}
     said = ", ".join(f"{field}={value!r}" for field, value in given.items())
-    what = f"a {name} with a part of your own" if name in SPECS else f"a policy of your own class, {name}"
+    what = f"of the kind {name}, with a part of your own" if name in SPECS else f"a policy of your own class, {name}"
     return (
         f"it is {what}, and files hold no code; pass its description again, such as spec={name}({said}). In a run folder with a "
         "config.toml, tflow eval finds it by itself."
     )
 
 
-def filled(policy: Policy, saved: Saved) -> None:
+def filled(policy: Policy, saved: SavedPolicy) -> None:
     """Give a policy the weights of a file. Raises if they are others than it has."""
     holds = saved.header.get("holds")
     expected = dict(policy.module.state_dict())
@@ -185,7 +185,7 @@ def misfit(given: Mapping[str, tuple[int, ...]], wanted: Mapping[str, Tensor]) -
     return f"{unknown[0]} is not in the network" if unknown else ""
 
 
-def read_saved(path: str | os.PathLike[str]) -> Saved:
+def read_saved(path: str | os.PathLike[str]) -> SavedPolicy:
     """Read the file of a policy, or of the latest one of a run folder, without making the policy."""
     source = Path(path)
     if source.is_dir():  # a run folder
@@ -208,7 +208,7 @@ def read_saved(path: str | os.PathLike[str]) -> Saved:
     missing = [name for name in ("policy", "model") if name not in header]
     if missing:
         raise _damaged(str(source), KeyError(missing[0]))
-    return Saved(str(source), header, weights)
+    return SavedPolicy(str(source), header, weights)
 
 
 def _damaged(source: str, error: Exception) -> CheckpointError:

@@ -18,7 +18,7 @@ from tflow.rl.policy.saving import (
     CLASS,
     MODELS,
     Json,
-    Saved,
+    SavedPolicy,
     filled,
     header_of,
     made,
@@ -122,9 +122,9 @@ def _fitting(spec: WorkerSpec, name: str, source: Path | Policy) -> Array:
     return wanted.flat.get()
 
 
-def _saved(source: Path | Policy) -> Saved:
+def _saved(source: Path | Policy) -> SavedPolicy:
     if isinstance(source, Policy):
-        return Saved("the given policy", _normal(header_of(source)), weights_of(source))
+        return SavedPolicy("the given policy", _normal(header_of(source)), weights_of(source))
     return read_saved(source)
 
 
@@ -136,7 +136,7 @@ def _normal(header: Json) -> Json:
 # --------------------------------------------------------------------------- differences
 
 
-def difference(saved: Saved, policy: Policy) -> str:
+def difference(saved: SavedPolicy, policy: Policy) -> str:
     """The first thing in which a saved policy differs from another, in words; empty if its weights fit."""
     header, mine = saved.header, _normal(header_of(policy))
     for what, own in (("observation_space", policy.observation_space), ("action_space", policy.action_space)):
