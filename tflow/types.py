@@ -310,6 +310,8 @@ class Shard:
     """A function of the run's seed, the actors, the index and the incarnation."""
     session_seed: int = 0
     """The same for all actors of a session: for what must begin equal everywhere, such as the weights of a policy."""
+    given: object = None
+    """What the run gives its actors to begin with (``Run.give``), such as the weights of a saved policy; None: nothing."""
 
 
 class Source(NamedTuple):

@@ -17,6 +17,8 @@ import numpy as np
 import pytest
 
 from tflow import (
+    ApplyGradients,
+    ComputeGradients,
     Metrics,
     ParallelRollouts,
     PlanError,
@@ -179,12 +181,18 @@ def test_the_best_is_kept_when_it_is_better(tmp_path: Path, monkeypatch: pytest.
     assert status_of(tmp_path / "run")["best_evaluation"] == 6.0
 
 
-def test_what_cannot_be_saved_is_said_at_the_beginning(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match="A policy of your own kind, Odd, cannot be saved"):
-        train(
-            ReportMetrics(ParallelRollouts(odd_workers()).gather_sync(), odd_workers()), callbacks=[RunFolder(tmp_path / "run")]
-        ).finish()
-    assert not (tmp_path / "run").exists()
+def test_a_policy_of_ones_own_kind_is_saved(tmp_path: Path) -> None:
+    workers = odd_workers()
+    grads = ParallelRollouts(workers).par_for_each(ComputeGradients()).gather_async()
+    run = train(
+        ReportMetrics(grads.for_each(ApplyGradients(workers)), workers),
+        stop=Stop(updates=1),
+        callbacks=[RunFolder(tmp_path / "run")],
+    )
+    run.finish()
+    with pytest.raises(CheckpointError, match="a policy of your own class, Odd, and files hold no code"):
+        Policy.load(tmp_path / "run")
+    assert np.array_equal(Policy.load(tmp_path / "run", spec=Odd()).flat.get(), run.policy().flat.get())
 
 
 class Odd(ActorCriticSpec):

@@ -11,6 +11,7 @@ import pytest
 from gymnasium import spaces
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import Tensor, nn
 
 import tflow
 from tests.laws.world import RUNTIMES, product
@@ -24,7 +25,7 @@ from tflow.rl.data.moments import Moments
 from tflow.rl.envs.env_spec import EnvSpec
 from tflow.rl.learning.agent import Agent
 from tflow.rl.learning.learner import with_scaled_rewards
-from tflow.rl.policy.network import RunningStatistics
+from tflow.rl.policy.network import AnySpace, RunningStatistics
 from tflow.rl.rollout.worker import SingleWorker
 from tflow.rl.rollout.worker_spec import WorkerSpec
 from tflow.types import Shard
@@ -141,6 +142,27 @@ def test_evaluation_changes_nothing_and_files_keep_the_statistics(tmp_path: Path
     obs = [{"far": np.array([1_000 + 9 * k, -5], np.float32), "kind": k % 3} for k in range(5)]
     assert loaded.act(obs).tolist() == policy.act(obs).tolist()
     assert statistics(loaded, "obs/far")[0].mean[0] > 900
+
+
+def test_a_model_of_ones_own_is_normalised_again_when_it_is_loaded(tmp_path: Path) -> None:
+    with PPO(env="Pendulum-v1", num_envs=2, fragment=16, minibatch=32, normalize_obs=True, model=Mine).run() as run:
+        next(run)
+        policy = run.policy()
+    policy.save(tmp_path / "it.safetensors")
+    loaded = Policy.load(tmp_path / "it.safetensors", model=Mine)
+    np.testing.assert_array_equal(loaded.flat.get(), policy.flat.get())
+    assert statistics(loaded, "obs")
+
+
+class Mine(nn.Module):
+    def __init__(self, observation_space: AnySpace) -> None:
+        super().__init__()
+        self.features = 4
+        self.layer = nn.Linear(3, 4)
+
+    def forward(self, obs: Tensor) -> Tensor:
+        found: Tensor = self.layer(obs)
+        return found
 
 
 def test_parameter_noise_leaves_the_statistics_alone() -> None:

@@ -33,6 +33,7 @@ from tflow.rl.schedules import Schedule
 from tflow.types import Async, Shard
 
 if TYPE_CHECKING:
+    from tflow.rl.rollout.starting import StartFrom
     from tflow.runtime.base import Runtime
 
 Reads = TypeVar("Reads")
@@ -91,6 +92,7 @@ class Algorithm(ABC):
         eval_episodes: int = 10,
         runtime: Runtime | None = None,
         seed: int = 0,
+        start_from: StartFrom | None = None,
     ) -> TrainingRun:
         """Train: iterate over the metrics, then take the policy.
 
@@ -101,6 +103,8 @@ class Algorithm(ABC):
             eval_episodes: Episodes per evaluation.
             runtime: Where actors run, such as ``RayRuntime()``; None runs everything in this process.
             seed: Random seed of the run.
+            start_from: Start with the weights of a saved policy: a policy file, a run folder (its latest policy) or a ``Policy``;
+                for several policies a run folder with several, or a mapping by policy. Optimisers and counters start fresh.
         """
         return train(
             self.plan(),
@@ -110,6 +114,7 @@ class Algorithm(ABC):
             eval_episodes=eval_episodes,
             runtime=runtime,
             seed=seed,
+            start_from=start_from,
             algorithm=self,
         )
 

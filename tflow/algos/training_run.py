@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from tflow.algos.evaluation import reporting, with_evaluation
-from tflow.combinators import check
+from tflow.combinators import check, graph
 from tflow.combinators.runnable import Plan
 from tflow.errors import PlanError, ShardFailed, TflowError
 from tflow.rl.data.episodes import WINDOW, Episodes
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tflow.algos.algorithm import Algorithm
     from tflow.rl.data.arrays import Array
     from tflow.rl.policy.policy import Policy
+    from tflow.rl.rollout.starting import StartFrom
     from tflow.rl.rollout.worker import RolloutWorker
     from tflow.rl.rollout.worker_spec import AnyWorkers
     from tflow.runtime.base import Runtime
@@ -111,6 +112,7 @@ class TrainingRun:
         seed: int = 0,
         eval_every: int | None = None,
         eval_episodes: int = 10,
+        start_from: StartFrom | None = None,
     ) -> None:
         self._started = False
         self.run = run
@@ -123,6 +125,8 @@ class TrainingRun:
         self.seed = seed
         self.eval_every = eval_every
         self.eval_episodes = eval_episodes
+        self.start_from = start_from
+        """The saved policies whose weights it started with; None if they were fresh."""
         self.metrics: Metrics | None = None
         """The latest metrics."""
         self.outcome = ""
@@ -177,6 +181,7 @@ class TrainingRun:
                     found = self.policies()
                     for name, policy in found.items():
                         policy.flat.set(weights[name])
+                        policy.acting_only = len(weights[name]) < len(policy.flat.values)
                     return found
         return {}
 
@@ -265,6 +270,17 @@ def _failure(error: BaseException) -> str:
     return "interrupted" if isinstance(error, KeyboardInterrupt) else f"{type(error).__name__}: {error}"
 
 
+def start_with(run: Run[Metrics], start_from: StartFrom) -> None:
+    """Let all workers and learners of a run that has not begun start with the weights of saved policies."""
+    from tflow.rl.rollout.starting import agents_of, initial_weights
+
+    spec = reporting(run.plan).workers.spec
+    weights = initial_weights(spec, start_from)
+    for actors in dict.fromkeys(graph.actors_in(run.plan.node)):
+        if agents_of(actors) is spec.agents:
+            run.give(actors, weights)
+
+
 def train(
     plan: Plan[Metrics],
     *,
@@ -274,6 +290,7 @@ def train(
     eval_episodes: int = 10,
     runtime: Runtime | None = None,
     seed: int = 0,
+    start_from: StartFrom | None = None,
     algorithm: Algorithm | None = None,
 ) -> TrainingRun:
     """Train a plan that ends in ``ReportMetrics``.
@@ -286,6 +303,8 @@ def train(
         eval_episodes: Episodes per evaluation.
         runtime: Where actors run; None runs everything in this process.
         seed: Random seed of the run.
+        start_from: Start with the weights of a saved policy: a policy file, a run folder (its latest policy) or a ``Policy``; for
+            several policies a run folder with several, or a mapping by policy. Optimisers and counters start fresh.
         algorithm: The configuration of the plan, which a ``RunFolder`` writes down.
     """
     check.instance("train", "plan", plan, Plan, "a plan, such as ReportMetrics(...) or PPO().plan()")
@@ -299,6 +318,8 @@ def train(
         )
     whole = plan if eval_every is None else with_evaluation(plan, every=eval_every, episodes=eval_episodes)
     run = whole.run(runtime=runtime, seed=seed)
+    if start_from is not None:
+        start_with(run, start_from)
     return TrainingRun(
         run,
         stop=stop,
@@ -307,4 +328,5 @@ def train(
         seed=seed,
         eval_every=eval_every,
         eval_episodes=eval_episodes,
+        start_from=start_from,
     )

@@ -71,7 +71,7 @@ def episodes_of(
     spec: WorkerSpec, files: dict[str, Path], *, episodes: int, seed: int, deterministic: bool | None
 ) -> dict[str, Episodes]:
     """Evaluate weights from files with one worker."""
-    from tflow.rl.policy.policy import Policy
+    from tflow.commands.targets import load_from_run
     from tflow.rl.policy.weights import Weights
     from tflow.rl.rollout.evaluate import MOST_ENVS
     from tflow.rl.rollout.worker import SingleWorker
@@ -85,7 +85,8 @@ def episodes_of(
     worker.deterministic = deterministic is not False
     try:
         for name, file in files.items():
-            policy = Policy.load(file, model=spec.agents[name].model)
+            agent = spec.agents[name]
+            policy = load_from_run(file, agent.loss.policy(), agent.model, model=agent.model)
             if policy.flat.get().shape != worker.policies[name].flat.get().shape:
                 raise PlanError(f"{str(file)!r} does not fit {spec.env.name} and the model of its run: {policy}.")
             worker.set_weights(Weights(name, policy.flat.get(), 0))

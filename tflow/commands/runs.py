@@ -18,15 +18,17 @@ from typing import NamedTuple
 
 from rich.table import Table
 
+from tflow.algos.evaluation import reporting
 from tflow.algos.training_run import TrainingRun
 from tflow.commands.choice import Choice
 from tflow.errors import PlanError, TflowError
 from tflow.observe.console import Output
-from tflow.observe.folder import BEST, LATEST, RunFolder, file_of, fresh_folder
+from tflow.observe.folder import RunFolder, fresh_folder
 from tflow.observe.progress import ShowProgress
 from tflow.observe.view import clock
 from tflow.rl.envs.env_spec import EnvSpec
 from tflow.rl.metrics import Metrics
+from tflow.rl.policy.files import BEST, LATEST, file_of
 
 RUNS = Path("runs")
 INTERRUPTED = 130
@@ -83,7 +85,11 @@ def several(choice: Choice, seeds: Sequence[int], out: Path | None, *, plain: bo
 def place_for(choice: Choice, out: Path | None) -> Iterator[Path]:
     """The folder of a run. Runs that cannot work, or cannot begin, leave none behind."""
     choice.algorithm.check()
-    choice.plan()
+    plan = choice.plan()
+    if choice.run.start_from is not None:
+        from tflow.rl.rollout.starting import initial_weights
+
+        initial_weights(reporting(plan).workers.spec, choice.run.start_from)
     if out is not None and (out / "seeds.csv").exists():
         raise PlanError(f"There are runs in {str(out)!r} already. Choose another folder, or remove that one.")
     folder = fresh_folder(RUNS, name_of(choice)) if out is None else out
@@ -107,6 +113,7 @@ def trained(choice: Choice, folder: Path, *, plain: bool) -> Trained:
             eval_episodes=settings.eval_episodes,
             runtime=session,
             seed=settings.seed,
+            start_from=settings.start_from,
         )
         try:
             with run:

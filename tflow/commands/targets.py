@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from tflow.algos.evaluation import reporting
 from tflow.commands.choice import chosen
-from tflow.errors import CheckpointError, PlanError, TflowError
-from tflow.observe.folder import BEST, CONFIG, LATEST, STATUS, WRITTEN, file_of
+from tflow.errors import PlanError, TflowError
+from tflow.observe.folder import CONFIG, STATUS, WRITTEN
+from tflow.rl.policy.files import BEST, LATEST, SUFFIX, file_of
 from tflow.settings.fields import KINDS
 from tflow.settings.files import read_file
 from tflow.settings.values import UNWRITABLE, read
@@ -18,9 +19,8 @@ from tflow.settings.values import UNWRITABLE, read
 if TYPE_CHECKING:
     from tflow.rl.policy.network_spec import ModelLike
     from tflow.rl.policy.policy import Policy
+    from tflow.rl.policy.policy_spec import PolicySpec
     from tflow.rl.rollout.worker_spec import EnvLike, WorkerSpec
-
-SUFFIX = ".safetensors"
 
 
 class Asked(NamedTuple):
@@ -46,24 +46,35 @@ class Lone(NamedTuple):
     """The model that was asked for; None takes the one that the file describes."""
     fallback: ModelLike | None = None
     """The model of the run, for a file that cannot describe it."""
+    spec: PolicySpec | None = None
+    """The policy of the run, for a file that cannot describe it."""
 
     def policy(self) -> Policy:
         """The policy of the file."""
-        from tflow.rl.policy.policy import Policy
-
         try:
-            if self.model is not None:
-                return Policy.load(self.file, model=self.model)
-            try:
-                return Policy.load(self.file)
-            except CheckpointError:
-                if self.fallback is None:
-                    raise
-                return Policy.load(self.file, model=self.fallback)
+            return load_from_run(self.file, self.spec, self.fallback, model=self.model)
         except TflowError:
             raise
         except Exception as error:  # whatever happens in a module of the user's
             raise PlanError(f"{str(self.file)!r}: its model raised {type(error).__name__}: {error}.") from error
+
+
+def load_from_run(file: Path, spec: PolicySpec | None, fallback: ModelLike | None, *, model: ModelLike | None = None) -> Policy:
+    """Load a policy; what its file cannot describe is that of its run.
+
+    Args:
+        file: The file.
+        spec: The policy of the run.
+        fallback: The model of the run.
+        model: A model to take whatever the file says.
+    """
+    from tflow.rl.policy.policy import Policy
+    from tflow.rl.policy.saving import read_saved
+
+    saved = read_saved(file)
+    if model is None and saved.own_model:
+        model = fallback
+    return Policy.load(file, spec=None if saved.own_spec is None else spec, model=model)
 
 
 class Together(NamedTuple):
@@ -94,8 +105,8 @@ def found(asked: Asked) -> Lone | Together:
     files = {each: _policy_file(asked, each) for each in spec.losses} if path.is_dir() else {name: path}
     if others or spec.losses[name].adapts:
         return Together(spec, files)
-    own = spec.agents[name].model
-    return Lone(files[name], spec.env, _model(asked.model), None if own == "auto" else own)
+    agent = spec.agents[name]
+    return Lone(files[name], spec.env, _model(asked.model), None if agent.model == "auto" else agent.model, agent.loss.policy())
 
 
 def _spec_of(asked: Asked) -> WorkerSpec | None:

@@ -41,6 +41,12 @@ def train(
         str | None, typer.Option(metavar="N", help="Env steps between evaluations, which run alongside training.")
     ] = None,
     eval_episodes: Annotated[str | None, typer.Option(metavar="N", help="Episodes per evaluation. Default: 10.")] = None,
+    start_from: Annotated[
+        str | None,
+        typer.Option(
+            "--from", metavar="PATH", help="Start with the weights of a policy file, or of the latest policy of a run folder."
+        ),
+    ] = None,
     out: Annotated[str | None, typer.Option(metavar="DIR", help="The run folder. Default: a new one in runs/.")] = None,
     plain: Annotated[bool, typer.Option("--plain", help="Lines instead of the live view.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
@@ -77,6 +83,7 @@ def train(
         "stop_time": stop_time,
         "eval_every": eval_every,
         "eval_episodes": eval_episodes,
+        "start_from": start_from,
     }
     words = [*([] if algo is None else [algo]), *context.args]  # a flag of the algorithm may stand before its name
     for name, value in (("--env", env), ("--workers", workers)):

@@ -7,6 +7,7 @@
     metrics.csv, metrics.jsonl, tensorboard/
     policy.safetensors  the latest policy; with several, one policy-NAME.safetensors each
     best.safetensors    the policy with the best evaluation, if there were evaluations
+    start.safetensors   the policy that it started from, if that was in no file
     run.json            status and outcome; the env and the models, for plans that no configuration describes
 """
 
@@ -19,6 +20,7 @@ import platform
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
@@ -34,16 +36,17 @@ from tflow.errors import PlanError, ShardFailed
 from tflow.observe.loggers import Logger, finite, loggers_in
 from tflow.rl.envs.env_spec import EnvSpec
 from tflow.rl.metrics import Metrics
+from tflow.rl.policy.files import BEST, LATEST, START, file_of
 from tflow.settings.files import written
 from tflow.settings.run import RunSettings
 from tflow.settings.values import shown
 
 if TYPE_CHECKING:
     from tflow.rl.policy.policy import Policy
+    from tflow.rl.rollout.starting import StartSource
     from tflow.rl.rollout.worker_spec import WorkerSpec
 
 CONFIG, STATUS = "config.toml", "run.json"
-LATEST, BEST = "policy", "best"
 WRITTEN = (CONFIG, STATUS, "plan.txt", "plan.svg", "metrics.csv", "metrics.jsonl")
 """What must not be there before: nothing is written over."""
 
@@ -79,10 +82,6 @@ class RunFolder(Callback):
         self._began = ""
 
     def started(self, run: TrainingRun) -> None:
-        from tflow.rl.policy.saving import kind_of
-
-        for loss in run.workers.spec.losses.values():
-            kind_of(loss.policy())  # better now than after an hour
         if any((self.path / name).exists() for name in WRITTEN):
             raise PlanError(f"There is a run in {str(self.path)!r} already. Choose another folder, or remove that one.")
         try:
@@ -95,7 +94,8 @@ class RunFolder(Callback):
         """Write settings and plan, before anything is sampled."""
         self._began = datetime.now(UTC).isoformat(timespec="seconds")
         if run.algorithm is not None:
-            (self.path / CONFIG).write_text(written(run.algorithm, RunSettings.of(run)), encoding="utf-8")
+            settings = replace(RunSettings.of(run), start_from=self._start_from(run))
+            (self.path / CONFIG).write_text(written(run.algorithm, settings), encoding="utf-8")
         plan = run.run.plan
         title = "" if run.algorithm is None else f"{type(run.algorithm).__name__} on {run.workers.spec.env.name}"
         drawing = of_plan(plan, title)
@@ -107,6 +107,22 @@ class RunFolder(Callback):
         self._save_at = 0.0  # the first comes soon
         self._status(run, "running")
         self._open = True
+
+    def _start_from(self, run: TrainingRun) -> str | dict[str, str] | None:
+        """What the run started from, as a file can say it. A policy that is in no file is saved here."""
+        given, names = run.start_from, list(run.workers.spec.agents)
+        if given is None:
+            return None
+        if isinstance(given, Mapping):
+            return {name: self._place(name, each) for name, each in given.items()}
+        return self._place(names[0], given)
+
+    def _place(self, name: str, start: StartSource) -> str:
+        if isinstance(start, (str, os.PathLike)):
+            return str(Path(start).resolve())  # the run may be repeated from anywhere
+        file = self.path / file_of(START, name)
+        start.save(file)
+        return str(file.resolve())
 
     def reported(self, run: TrainingRun, metrics: Metrics) -> None:
         now = time.monotonic()
@@ -188,11 +204,6 @@ def places(spec: WorkerSpec) -> dict[str, object]:
         "env": shown(spec.env.env if plain else spec.env),
         "models": {name: shown(spec.agents[name].model) for name in spec.losses},
     }
-
-
-def file_of(kind: str, policy: str) -> str:
-    """The name of the file of a policy; a single policy needs no name."""
-    return f"{kind}.safetensors" if policy == "default" else f"{kind}-{policy}.safetensors"
 
 
 def fresh_folder(parent: Path, name: str) -> Path:

@@ -161,14 +161,15 @@ class Runtime(ABC):
 
     # ------------------------------------------------------------------- what all runtimes share: actors
 
-    def pool(self, actors: Actors[object], seed: int) -> LivePool:
-        """The live actors of a description, made at the first call; ``seed`` is that of the description."""
+    def pool(self, actors: Actors[object], seed: int, given: object = None) -> LivePool:
+        """The live actors of a description, made at the first call; ``seed`` is that of the description, ``given`` what the run
+        gives them."""
         if self.closed:
             raise RunClosed(f"This {type(self).__name__} is closed; open a new one.")
         if actors not in self.pools:
             taken = {pool.name for pool in self.pools.values()}
             name = next(n for n in _numbered(actors.name) if n not in taken)
-            self.pools[actors] = self._made(LivePool(actors, name, seed))
+            self.pools[actors] = self._made(LivePool(actors, name, seed, given))
         return self.pools[actors]
 
     def _made(self, pool: LivePool) -> LivePool:
@@ -193,10 +194,10 @@ class Runtime(ABC):
         except Exception as error:
             raise start_failed(f"{pool.name}[{index}]", error) from error
 
-    def resident(self, resident: Resident[object], seed: int) -> object:
+    def resident(self, resident: Resident[object], seed: int, given: object = None) -> object:
         """The object of a description in this process, made at the first call. It outlives the session."""
         if resident not in self.residents:
-            shard = Shard(resident.name, 0, 1, 0, seed, self.session_seed or 0)
+            shard = Shard(resident.name, 0, 1, 0, seed, self.session_seed or 0, given)
             try:
                 self.residents[resident] = resident.make(shard)
             except TflowError:

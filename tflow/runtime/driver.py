@@ -39,6 +39,8 @@ class Driver(Site):
         named = dict.fromkeys(graph.actors_in(sink))
         self.ranks = {actors: rank for rank, actors in enumerate(named)}
         """The rank of each description in the plan; seeds depend on it, not on the order of creation."""
+        self.given: dict[Actors[object], object] = {}
+        """What this run gives to actors when they are made."""
         self.mailbox = Mailbox()
         self.counters = LedgerCounters()
         self.pools: list[LivePool] = []
@@ -61,7 +63,8 @@ class Driver(Site):
         """The live actors of a description that the plan names."""
         if actors.place.beside is not None:
             self.live(actors.place.beside)
-        pool = self.runtime.pool(actors, derive_seed(self.run_seed, self.ranks.setdefault(actors, len(self.ranks))))
+        seed = derive_seed(self.run_seed, self.ranks.setdefault(actors, len(self.ranks)))
+        pool = self.runtime.pool(actors, seed, self.given.get(actors))
         if pool not in self.pools:
             self.pools.append(pool)
         return pool
@@ -69,7 +72,7 @@ class Driver(Site):
     def resident(self, resident: Resident[W]) -> W:
         """The driver's own object of a description that the plan names."""
         seed = derive_seed(self.run_seed, self.ranks.setdefault(resident, len(self.ranks)))
-        return cast("W", self.runtime.resident(resident, seed))
+        return cast("W", self.runtime.resident(resident, seed, self.given.get(resident)))
 
     def count(self, actors: Actors[object], env_steps: int, items: list[object]) -> None:
         """Items have reached the driver."""

@@ -204,6 +204,22 @@ class Run(Generic[T]):
                 raise call.error
         return [cast("U", call.reply.items[0]) for call in calls if isinstance(call.reply, Reply)]
 
+    def give(self, actors: Actors[object], value: object) -> None:
+        """Give all actors of a description something to begin with: they find it in ``Shard.given`` when they are made, again
+        after each restart.
+
+        Law: the plan, and so its fingerprint, stays the same; another run in the same session is given nothing.
+        """
+        self._check_open()
+        if not any(actors is named for named in graph.actors_in(self.plan.node)):
+            raise PlanError(f"give: the plan does not name the actors {actors!r}.")
+        if actors in self._runtime.pools or actors in self._runtime.residents:
+            raise PlanError(
+                f"give: {actors.name} live in this session since an earlier run of the plan, so they cannot begin with something "
+                "else. Describe the plan again, or open another session."
+            )
+        self._driver.given[actors] = value
+
     def resize(self, actors: Actors[W], num: int) -> None:
         """Make a pool of actors larger or smaller while the run goes on.
 

@@ -36,7 +36,7 @@ class LocalRuntime(Runtime):
         """Actors that a call is running in: one that starts a run of its own there waits inside another's wait."""
 
     def spawn(self, pool: LivePool, shard: Shard) -> Host:
-        return Host(pool.actors.make, shard)
+        return Host(pool.make, shard)
 
     def submit(self, call: Call) -> None:
         self.queue.append(call)

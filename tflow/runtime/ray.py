@@ -155,7 +155,7 @@ class RayRuntime(Runtime):
 
     def _packed(self, pool: LivePool) -> object:
         try:
-            parcel = Parcel(pool.actors.make)
+            parcel = Parcel(pool.make)
         except Exception as error:
             raise PlanError(f"What makes {pool.name} cannot travel: {type(error).__name__}: {error}.") from error
         return parcel if parcel.size < INLINE_BYTES else ray.put(parcel)

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tflow.combinators.actors import Actors
 from tflow.errors import ShardFailed
 from tflow.runtime.border import is_frozen
 from tflow.runtime.host import State
+from tflow.types import Shard
 
 if TYPE_CHECKING:
     from tflow.runtime.base import Call
@@ -106,11 +108,24 @@ class LiveShard:
         return ShardFailed(f"Shard {self.place} {what}: {self.death_reason}.{times}")
 
 
+@dataclass(frozen=True)
+class Giving:
+    """Makes actors, and gives them something. It travels with what makes them, once for all."""
+
+    make: Callable[[Shard], object]
+    given: object
+
+    def __call__(self, shard: Shard) -> object:
+        return self.make(replace(shard, given=self.given))
+
+
 class LivePool:
     """The live actors of one description, and how often each of their policies was updated."""
 
-    def __init__(self, actors: Actors[object], name: str, seed: int) -> None:
+    def __init__(self, actors: Actors[object], name: str, seed: int, given: object = None) -> None:
         self.actors = actors
+        self.make: Callable[[Shard], object] = actors.make if given is None else Giving(actors.make, given)
+        """What makes an actor."""
         self.name = name
         self.seed = seed
         self.shards: list[LiveShard] = []

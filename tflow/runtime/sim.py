@@ -345,7 +345,7 @@ class SimRuntime(LocalRuntime):
             self.trace.append(Moment(self.clock, f"{shard.actors}[{shard.index}]", shard.incarnation, "refuses"))
             raise SimulatedFault("the schedule says so")
         if pool not in self.parcels:
-            self.parcels[pool] = Parcel(pool.actors.make)
+            self.parcels[pool] = Parcel(pool.make)
         host = SimHost(self.parcels[pool].open(), shard)
         if shard.incarnation:
             self.note(host, "starts")

@@ -87,6 +87,13 @@ KINDS: dict[str, Wanted] = {
         lambda value: value == "auto" or callable(value) or hasattr(value, "build"),
         "auto, a description such as MLP((64, 64)), or FILE.py:NAME of what makes a module",
     ),
+    "StartText": Wanted(
+        lambda value: (
+            (isinstance(value, str) and bool(value))
+            or (isinstance(value, dict) and all(isinstance(part, str) for pair in value.items() for part in pair))
+        ),
+        "a policy file, a run folder, or {'NAME': 'FILE', ...}",
+    ),
     "Callable": Wanted(callable, "FILE.py:NAME of a function"),
 }
 

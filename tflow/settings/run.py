@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from tflow.algos.names import ALGORITHMS
 from tflow.algos.training_run import Stop, TrainingRun
@@ -14,6 +15,10 @@ from tflow.loading import place_of
 if TYPE_CHECKING:
     from tflow.rl.envs.env_spec import EnvSpec
     from tflow.runtime.base import Runtime
+
+
+StartText: TypeAlias = str | Mapping[str, str]
+"""What a run starts from, as files say it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +43,8 @@ class RunSettings:
     """Env steps between evaluations, which run alongside training."""
     eval_episodes: int = 10
     """Episodes per evaluation. More: less noise."""
+    start_from: StartText | None = None
+    """Start with the weights of this policy file or run folder; for several policies, {'NAME': 'FILE', ...}."""
 
     def __post_init__(self) -> None:
         check.integer("tflow train", "seed", self.seed, least=0)

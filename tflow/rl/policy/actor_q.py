@@ -137,10 +137,10 @@ class ActorQ(Policy):
         if spec.sde and not isinstance(self.head, SquashedGaussian):
             raise PlanError(f"State-dependent exploration (sde) needs a Box action space, got {self.action_space}.")
         discrete, size = isinstance(self.head, Categorical), self.head.form.size
-        encoder, layers = encoder_of(self.model, self.observation_space, whole=not spec.batch_renorm)
+        encoder, layers = encoder_of(self.model, self.observation_space, self.action_space, whole=not spec.batch_renorm)
         actor = ActorNet(encoder, layers if spec.batch_renorm else None, self.head.inputs, sde_actions=size if spec.sde else 0)
         critic_model = self.model if spec.critic_model is None else spec.critic_model
-        encoder, layers = encoder_of(critic_model, self.observation_space, whole=False)
+        encoder, layers = encoder_of(critic_model, self.observation_space, self.action_space, whole=False)
         if spec.layer_norm:
             layers = MLP(layers.hidden, layers.activation, layer_norm=True)
         outputs = (self.head.inputs if discrete else 1) * spec.quantiles
@@ -214,17 +214,17 @@ class ActorQ(Policy):
         return found if self.discrete or self.options.quantiles > 1 else found.squeeze(-1)
 
 
-def encoder_of(model: ModelLike, space: AnySpace, *, whole: bool) -> tuple[Encoder, MLP]:
+def encoder_of(model: ModelLike, space: AnySpace, action_space: AnySpace, *, whole: bool) -> tuple[Encoder, MLP]:
     """The encoder of an observation, and the dense layers behind it. With ``whole``, those of an MLP belong to the encoder; the
     Q-functions, which also see the action, have them behind it instead."""
     if isinstance(model, Normalized):
-        inner, layers = encoder_of(model.encoder, space, whole=whole)
+        inner, layers = encoder_of(model.encoder, space, action_space, whole=whole)
         return model.around(inner, space), layers
     if model == "auto" and not is_image(space):
         model = DictEncoder(joint=MLP((256,), "relu")) if is_compound(space) else USUAL
     if isinstance(model, MLP) and not is_compound(space):
         return (model.build(space) if whole else Flat(space)), model
-    encoder = build_encoder(model, space)
+    encoder = build_encoder(model, space, action_space)
     if isinstance(encoder, RecurrentEncoder):
         raise PlanError(f"An actor with Q-functions cannot be recurrent; got the model {model!r}. PPO, A2C, A3C and IMPALA can.")
     return encoder, USUAL

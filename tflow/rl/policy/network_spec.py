@@ -12,10 +12,16 @@ space and returns a module:
 
         def forward(self, obs):               # (rows, ...), in the dtype of the space; a dict for Dict and Tuple spaces
             return self.layer(obs).relu()     # (rows, features)
+
+One with a parameter ``action_space`` is given the action space, too, by itself as well as inside ``LSTM`` or ``DictEncoder``:
+
+    def make(observation_space, action_space):
+        return Mine(observation_space) if isinstance(action_space, Discrete) else Other(observation_space)
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
@@ -57,7 +63,15 @@ class Model(Protocol):
         ...
 
 
-ModelLike: TypeAlias = 'Literal["auto"] | Model | Callable[[AnySpace], nn.Module]'
+class ForSpaces(Protocol):
+    """A function, or a module class, that asks for the action space, too."""
+
+    def __call__(self, observation_space: AnySpace, /, *, action_space: AnySpace) -> nn.Module:
+        """Make the module, with fresh weights from torch's current random state."""
+        ...
+
+
+ModelLike: TypeAlias = 'Literal["auto"] | Model | Callable[[AnySpace], nn.Module] | ForSpaces'
 """What ``model=`` accepts."""
 
 
@@ -156,7 +170,7 @@ class DictEncoder:
                     "DictEncoder: an LSTM cannot encode a single part. Put it behind all of them: LSTM(encoder=DictEncoder(...))."
                 )
 
-    def build(self, observation_space: AnySpace, /) -> Encoder:
+    def build(self, observation_space: AnySpace, /, action_space: AnySpace | None = None) -> Encoder:
         from tflow.rl.policy.network import CombinedEncoder, Flat
 
         if not is_compound(observation_space):
@@ -168,7 +182,7 @@ class DictEncoder:
         encoders: dict[str, Encoder] = {}
         for name, space in parts.items():
             if name in self.encoders or is_image(space):
-                encoders[name] = _feed_forward("DictEncoder", self.encoders.get(name, "auto"), space)
+                encoders[name] = _feed_forward("DictEncoder", self.encoders.get(name, "auto"), space, action_space)
             else:
                 encoders[name] = Flat(space)
         return CombinedEncoder(encoders, self.joint)
@@ -190,10 +204,10 @@ class LSTM:
         check.integer("LSTM", "size", self.size, least=1)
         check.integer("LSTM", "length", self.length, least=1)
 
-    def build(self, observation_space: AnySpace, /) -> RecurrentEncoder:
+    def build(self, observation_space: AnySpace, /, action_space: AnySpace | None = None) -> RecurrentEncoder:
         from tflow.rl.policy.network import RecurrentEncoder
 
-        return RecurrentEncoder(_feed_forward("LSTM", self.encoder, observation_space), self.size)
+        return RecurrentEncoder(_feed_forward("LSTM", self.encoder, observation_space, action_space), self.size)
 
 
 @dataclass(frozen=True)
@@ -216,8 +230,8 @@ class Normalized:
     def __post_init__(self) -> None:
         check.positive("Normalized", "clip", self.clip)
 
-    def build(self, observation_space: AnySpace, /) -> Encoder:
-        encoder = _feed_forward("Normalized", self.encoder, observation_space)
+    def build(self, observation_space: AnySpace, /, action_space: AnySpace | None = None) -> Encoder:
+        encoder = _feed_forward("Normalized", self.encoder, observation_space, action_space)
         return self.around(encoder, observation_space)
 
     def around(self, encoder: Encoder, observation_space: AnySpace) -> Encoder:
@@ -234,9 +248,11 @@ def normalized(model: ModelLike, *, obs: bool, rewards: bool) -> ModelLike:
     return Normalized(model, obs=obs, rewards=rewards)
 
 
-def scales_rewards(model: ModelLike) -> bool:
-    """True for a model that keeps the standard deviation of returns."""
-    return scales_rewards(model.encoder) if isinstance(model, LSTM) else isinstance(model, Normalized) and model.rewards
+def normalization_of(model: ModelLike) -> Normalized | None:
+    """How a model normalises; None if it does not."""
+    if isinstance(model, LSTM):
+        return normalization_of(model.encoder)
+    return model if isinstance(model, Normalized) else None
 
 
 OURS = (MLP, NatureCNN, SmallCNN, ImpalaCNN, DictEncoder, LSTM, Normalized)
@@ -251,22 +267,30 @@ def automatic(observation_space: AnySpace) -> Model:
     return NatureCNN() if min(image_size(observation_space)) >= 36 else ImpalaCNN()
 
 
-def build_encoder(model: ModelLike, observation_space: AnySpace) -> Encoder | RecurrentEncoder:
-    """Make the encoder of a model for an observation space. Your own are tried on zeros first."""
+def build_encoder(
+    model: ModelLike, observation_space: AnySpace, action_space: AnySpace | None = None
+) -> Encoder | RecurrentEncoder:
+    """Make the encoder of a model. Your own are tried on zeros first.
+
+    Args:
+        model: What ``model=`` accepts.
+        observation_space: The space of what it encodes.
+        action_space: For models that ask for it.
+    """
     if model == "auto":
         return automatic(observation_space).build(observation_space)
     if isinstance(model, type) or not isinstance(model, Model):
-        return plugged_in(model, observation_space)
+        return plugged_in(model, observation_space, action_space)
     from tflow.rl.policy.network import RecurrentEncoder
 
-    made = model.build(observation_space)
+    made: Encoder | RecurrentEncoder = model.build(observation_space, **asked_for(model.build, action_space))
     return made if isinstance(model, OURS) or isinstance(made, RecurrentEncoder) else tried_out(made, observation_space)
 
 
-def _feed_forward(where: str, model: ModelLike, space: AnySpace) -> Encoder:
+def _feed_forward(where: str, model: ModelLike, space: AnySpace, action_space: AnySpace | None = None) -> Encoder:
     from tflow.rl.policy.network import RecurrentEncoder
 
-    encoder = build_encoder(model, space)
+    encoder = build_encoder(model, space, action_space)
     if isinstance(encoder, RecurrentEncoder):
         raise PlanError(f"{where}: an LSTM cannot stand inside another model; put it outermost: LSTM(encoder=...).")
     return encoder
@@ -327,7 +351,44 @@ def image_size(space: AnySpace) -> tuple[int, int]:
 # --------------------------------------------------------------------------- your own
 
 
-def plugged_in(make: object, space: AnySpace) -> Encoder:
+ACTION_SPACE = "action_space"
+"""The parameter by which a model asks for the action space."""
+
+
+def asked_for(make: Callable[..., object], action_space: AnySpace | None) -> dict[str, Any]:  # Any: arguments
+    """The action space as an argument, if a function or class has a parameter for it."""
+    try:
+        known = inspect.signature(make).parameters
+    except (TypeError, ValueError):  # of C code, for instance
+        return {}
+    wanted = known.get(ACTION_SPACE)
+    if wanted is None or wanted.kind not in (wanted.POSITIONAL_OR_KEYWORD, wanted.KEYWORD_ONLY):
+        return {}
+    if action_space is None and wanted.default is wanted.empty:
+        raise PlanError(f"model: {_called(make)} asks for the action space, which is not known here; give it action_space=.")
+    return {ACTION_SPACE: action_space}
+
+
+def _called(make: object) -> str:
+    return getattr(make, "__qualname__", None) or repr(make)
+
+
+def _check_arguments(make: Callable[..., object], given: Mapping[str, object]) -> None:
+    """Raise if a function or class needs more than the spaces."""
+    try:
+        signature = inspect.signature(make)
+    except (TypeError, ValueError):  # as above
+        return
+    try:
+        signature.bind(None, **given)
+    except TypeError as error:
+        raise PlanError(
+            f"model: {_called(make)}{signature} cannot be called with the observation space: {error}. It is called with that, "
+            f"and with the action space if it has a parameter {ACTION_SPACE}; functools.partial can give it the rest."
+        ) from None
+
+
+def plugged_in(make: object, space: AnySpace, action_space: AnySpace | None = None) -> Encoder:
     """Make a user's own encoder, from a function or a module class."""
     from torch import nn
 
@@ -343,7 +404,9 @@ def plugged_in(make: object, space: AnySpace) -> Encoder:
             'model: expected "auto", a model such as MLP(), or a function of the observation space that returns a module, '
             f"got {make!r}."
         )
-    return tried_out(make(space), space)
+    given = asked_for(make, action_space)
+    _check_arguments(make, given)
+    return tried_out(make(space, **given), space)
 
 
 def tried_out(module: object, space: AnySpace) -> Encoder:

@@ -24,14 +24,15 @@ from tflow.rl.envs.spaces import ObsLayout, zero_based
 from tflow.rl.policy.flat import FlatWeights, tensor
 from tflow.rl.policy.heads import Categorical, Head, head_for
 from tflow.rl.policy.network import RunningStatistics, sees_images
-from tflow.rl.policy.network_spec import LSTM, ModelLike, build_encoder, scales_rewards
+from tflow.rl.policy.network_spec import LSTM, ModelLike, build_encoder, normalization_of
 from tflow.rl.policy.observations import action_masks, another_size, first_rows, observations
 from tflow.rl.policy.policy_network import ActorCriticNet, QNet
 from tflow.rl.policy.policy_spec import ActorCriticSpec, PolicySpec, QSpec, make_policy
 from tflow.rl.policy.tensors import Tensors
 
 if TYPE_CHECKING:
-    from tflow.rl.policy.network_spec import AnySpace
+    from tflow.rl.policy.network import RecurrentEncoder
+    from tflow.rl.policy.network_spec import AnySpace, Encoder
 
 
 class Acted(NamedTuple):
@@ -70,11 +71,15 @@ class Policy(ABC):
         self.own_head = self.make_head(action_space)
         """For ``act``: workers number discrete actions from 0, the env itself may not."""
         self.module = self.make_net().to(self.device)
-        self.rewards = RunningStatistics("returns", (1,)).to(self.device) if scales_rewards(model) else None
+        normalization = normalization_of(model)
+        keeps_returns = normalization is not None and normalization.rewards
+        self.rewards = RunningStatistics("returns", (1,)).to(self.device) if keeps_returns else None
         """Statistics of returns, if rewards are normalised."""
         if self.rewards is not None:
             self.module.add_module("rewards", self.rewards)
         self.flat = FlatWeights(self.module, self.parts, self.acting)
+        self.acting_only = False
+        """True if only the weights that it acts with are known; those of its other parts are fresh."""
         self.sequence_length = model.length if isinstance(model, LSTM) else 1
         """Steps per training sequence of a recurrent policy."""
         self._state: Array | None = None
@@ -89,6 +94,10 @@ class Policy(ABC):
     @abstractmethod
     def make_net(self) -> nn.Module:
         """Make the network, with fresh weights."""
+
+    def make_encoder(self) -> Encoder | RecurrentEncoder:
+        """An encoder of its model for its spaces, with fresh weights: a building block for ``make_net``."""
+        return build_encoder(self.model, self.observation_space, self.action_space)
 
     @property
     def parts(self) -> Mapping[str, Sequence[str]]:
@@ -124,6 +133,7 @@ class Policy(ABC):
         """A copy with weights of its own."""
         twin = make_policy(self.spec, self.model, self.observation_space, self.action_space, device=str(self.device))
         twin.flat.set(self.flat.get())
+        twin.acting_only = self.acting_only
         return cast("Self", twin)
 
     # ------------------------------------------------------------------- acting
@@ -192,12 +202,24 @@ class Policy(ABC):
         save_policy(self, path)
 
     @staticmethod
-    def load(path: str | os.PathLike[str], *, model: ModelLike | None = None, device: str = "cpu") -> Policy:
-        """Read a policy that was saved, or the latest one of a run folder. One whose model is your own module needs ``model=``
-        again: files hold no code."""
+    def load(
+        path: str | os.PathLike[str],
+        *,
+        spec: PolicySpec | None = None,
+        model: ModelLike | None = None,
+        device: str = "cpu",
+    ) -> Policy:
+        """Read a policy that was saved, or the latest one of a run folder.
+
+        Args:
+            path: The file, or the run folder.
+            spec: The description of the policy, if its class is your own: files hold no code.
+            model: The model, if it is your own module, for the same reason.
+            device: The torch device of the policy.
+        """
         from tflow.rl.policy.saving import load_policy
 
-        return load_policy(path, model=model, device=device)
+        return load_policy(path, spec=spec, model=model, device=device)
 
     def inputs_of(self, obs: Obs) -> Tensor | dict[str, Tensor]:
         """Observations as tensors on the policy's device."""
@@ -241,9 +263,9 @@ class ActorCritic(Policy):
         return head_for(action_space, squash=options.squash, rescale=options.rescale, log_std_init=options.log_std)
 
     def make_net(self) -> ActorCriticNet:
-        encoder = build_encoder(self.model, self.observation_space)
+        encoder = self.make_encoder()
         shared = sees_images(encoder) if self.options.shared == "auto" else self.options.shared
-        separate = None if shared else build_encoder(self.model, self.observation_space)
+        separate = None if shared else self.make_encoder()
         return ActorCriticNet(
             encoder,
             self.head.inputs,
@@ -321,7 +343,7 @@ class QPolicy(Policy):
         return Categorical(action_space)
 
     def make_net(self) -> QNet:
-        spec, encoder = self.options, build_encoder(self.model, self.observation_space)
+        spec, encoder = self.options, self.make_encoder()
         return QNet(
             encoder,
             self.head.inputs,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 
 from tflow.rl.data.arrays import Array
+from tflow.types import Shard
 
 WHOLE = "policy"
 """The name of the only part of the weights, where they are not divided."""
@@ -18,6 +20,12 @@ class Weights(NamedTuple):
     policy: str
     values: Array
     env_steps: int = 0
+
+
+def given_weights(shard: Shard, policy: str) -> Array | None:
+    """The weights with which a policy starts in this run; None if they are fresh."""
+    given = shard.given
+    return given.get(policy) if isinstance(given, Mapping) else None
 
 
 def seed_for(*parts: int | str) -> int:

@@ -21,7 +21,7 @@ from tflow.rl.learning.losses import replays
 from tflow.rl.policy.exploration import Explorer
 from tflow.rl.policy.policy_spec import make_policy
 from tflow.rl.policy.threads import one_thread
-from tflow.rl.policy.weights import Weights, seed_for
+from tflow.rl.policy.weights import Weights, given_weights, seed_for
 from tflow.rl.rollout.recorder import Following, Recorder
 from tflow.types import Shard
 
@@ -91,6 +91,9 @@ class RolloutWorker(ABC):
         """Make a policy, with the same initial weights on all workers."""
         agent, seed = self.spec.agents[name], seed_for(self.shard.session_seed, name)
         made = make_policy(agent.loss.policy(), agent.network, observation_space, action_space, seed=seed)
+        start = given_weights(self.shard, name)
+        if start is not None:
+            made.flat.set(start)
         self.policies[name] = made
         return made
 

@@ -23,7 +23,7 @@ from tflow.rl.learning.losses import Loss
 from tflow.rl.learning.optimizers import Optimizer
 from tflow.rl.policy.exploration import Exploration
 from tflow.rl.policy.network_spec import ModelLike
-from tflow.rl.policy.weights import Weights, seed_for
+from tflow.rl.policy.weights import Weights, given_weights, seed_for
 from tflow.rl.rollout.multi_worker import MultiWorker, spaces_by_policy
 from tflow.rl.rollout.worker import RolloutWorker, SingleWorker
 from tflow.types import Async, Shard, Signature, Stateless
@@ -111,7 +111,11 @@ class LearnerSpec:
 
     def network(self, shard: Shard, device: str) -> Policy:
         """The policy with its initial weights, the same everywhere in a session."""
-        return self.workers.network_of(self.policy, seed_for(shard.session_seed, self.policy), device=device)
+        made = self.workers.network_of(self.policy, seed_for(shard.session_seed, self.policy), device=device)
+        start = given_weights(shard, self.policy)
+        if start is not None:
+            made.flat.set(start)
+        return made
 
     def __call__(self, shard: Shard) -> Learner:
         from tflow.rl.learning.learner import Learner
@@ -146,6 +150,7 @@ class CurrentPolicy:
         self.shard = shard
         self._learner: Learner | None = None
         self._received: Array | None = None
+        self._from_elsewhere = False
         self._message: Weights | None = None
 
     @property
@@ -178,6 +183,7 @@ class CurrentPolicy:
     def receive(self, weights: Array) -> None:
         """Take the weights of a learner that is elsewhere."""
         self._received = weights
+        self._from_elsewhere = True
         if self._learner is not None:  # it computes TD errors here
             self._learner.set_weights(weights)
 
@@ -193,6 +199,7 @@ class CurrentPolicy:
             return self._learner.policy.copy()  # acting would disturb the one in training, which also keeps changing
         made = self.spec.network(self.shard, "cpu")
         made.flat.set(self.weights)
+        made.acting_only = self._from_elsewhere and len(self.weights) < len(made.flat.values)
         return made
 
 
