@@ -11,7 +11,8 @@ decorators, signatures, closing brackets and all lines of a string that is a val
 
 Names are looked up in the file's module, so through its imports, one level deep: what an operator uses in turn (bases, other
 functions, what runs in workers and learners) is not followed. What is in ``tflow.algos`` is: sub-flows of other algorithms,
-methods of their configurations; ``agreed`` names the loss of the configuration that it is given. Of a class that is named for a
+methods of their configurations; ``agreed`` names the loss of the configuration that it is given, ``off_policy_plan`` its replay,
+too. Of a class that is named for a
 method (``Batch.concat``), the method counts. Not counted: annotations; configurations, which are fields; methods of streams
 (``gather_async``), as the paper does not count Ray's iterators; ``tflow.algos.algorithm``, which makes the workers and runs the
 plan, as RLlib's ``Trainer`` did.
@@ -37,6 +38,8 @@ from typing import NamedTuple
 
 import tflow.algos
 from tflow.algos.algorithm import Algorithm, agreed
+from tflow.algos.apex import apex_plan
+from tflow.algos.off_policy import off_policy_plan
 
 LIMIT = 15
 """Lines of a plan, its sub-flows included."""
@@ -44,6 +47,8 @@ HEAD = "| algorithm | RLlib | RLlib Flow | with operators | tflow: plan | flow |
 NO_CODE = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 Thing = FunctionType | type
+ASKS: dict[object, tuple[str, ...]] = {agreed: ("loss",), off_policy_plan: ("loss", "replay"), apex_plan: ("loss", "replay")}
+"""By function: the methods that it calls of the configuration that it is given."""
 PAPER = {
     "A3C": ("A3C", "87", 11, 52),
     "A2C": ("A2C", "154", 25, 50),
@@ -126,10 +131,11 @@ def config_in(node: ast.AST, of: FunctionType, owner: type[Algorithm] | None) ->
 def named(node: ast.AST, of: FunctionType, owner: type[Algorithm] | None) -> Iterator[tuple[Thing, type[Algorithm] | None]]:
     """The functions and classes that code names, annotations aside; with the configuration, for methods of one."""
     found, config = None, None
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and of.__globals__.get(node.func.id) is agreed:
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        asked = ASKS.get(of.__globals__.get(node.func.id), ())
         given = [config_in(each, of, owner) for each in node.args]
-        named_losses = [(getattr(each, "loss", None), each) for each in given]
-        yield from ((loss, each) for loss, each in named_losses if isinstance(loss, FunctionType))
+        methods = [(getattr(each, name, None), each) for each in given for name in asked]
+        yield from ((method, each) for method, each in methods if isinstance(method, FunctionType))
     if isinstance(node, ast.Name) and node.id not in of.__code__.co_varnames:
         found = of.__globals__.get(node.id)
     elif isinstance(node, ast.Attribute):

@@ -39,22 +39,24 @@ from tflow.drawing.text import text
 from tflow.losses import DQNLoss
 from tflow.types import Sends
 
+OFF_POLICY = {
+    ("for_each(StoreToBuffer)", "replay", "rows"),
+    ("for_each(TrainOneStep)", "workers", "weights"),
+    ("for_each(SendPriorities)", "replay", "priorities"),
+}
+APEX = {
+    ("for_each(StoreToBuffer)", "replay[2]", "rows"),
+    ("for_each(SendPriorities)", "replay[2]", "priorities"),
+    ("for_each(SendWeights)", "workers[2]", "weights"),
+    ("for_each(SendWeights)", "learner", "env steps"),
+}
 MESSAGES = {
+    **dict.fromkeys(("dqn", "sac", "tqc", "crossq", "td3", "ddpg"), OFF_POLICY),
+    **dict.fromkeys(("apex", "apex_ddpg", "apex_td3", "apex_sac"), APEX),
     "a2c": {("for_each(TrainOneStep)", "workers[2]", "weights")},
     "a3c": {("for_each(ApplyGradients)", "workers[2]", "weights")},
     "ppo": {("for_each(TrainOneStep)", "workers[2]", "weights")},
     "maml": {("for_each(TrainOneStep)", "workers[2]", "weights")},
-    "dqn": {
-        ("for_each(StoreToBuffer)", "replay", "rows"),
-        ("for_each(TrainOneStep)", "workers", "weights"),
-        ("for_each(SendPriorities)", "replay", "priorities"),
-    },
-    "apex": {
-        ("for_each(StoreToBuffer)", "replay[2]", "rows"),
-        ("for_each(SendPriorities)", "replay[2]", "priorities"),
-        ("for_each(SendWeights)", "workers[2]", "weights"),
-        ("for_each(SendWeights)", "learner", "env steps"),
-    },
     "impala": {("for_each(SendWeights)", "workers[2]", "weights"), ("for_each(SendWeights)", "learner", "env steps")},
     "ppo_dqn": {
         ("for_each(TrainOneStep)", "workers[2]", "weights"),
@@ -63,7 +65,7 @@ MESSAGES = {
     },
 }
 LEARNERS = {name: {"learner (driver)"} for name in ALGORITHMS} | {
-    "apex": {"learner", "learner (driver)"},
+    **{name: {"learner", "learner (driver)"} for name in ("apex", "apex_ddpg", "apex_td3", "apex_sac")},
     "impala": {"learner", "learner (driver)"},
     "ppo_dqn": {"learner of PPO, learner of DQN (driver)"},
 }

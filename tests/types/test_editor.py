@@ -16,6 +16,7 @@ ROOT = Path(__file__).parent.parent.parent
 PROGRAM = """
 from tflow import Metrics, RunFolder, Stop
 from tflow.algos import A2C, A3C, ApeX, Callback, DQN, IMPALA, MAML, PPO, PPODQN, TrainingRun
+from tflow.algos import ApeXDDPG, ApeXSAC, ApeXTD3, CrossQ, DDPG, SAC, TD3, TQC
 
 run = PPO(lr=1e-3).run(stop=Stop(env_steps=1_000), callbacks=[RunFolder("runs/mine")])
 for metrics in run:
@@ -29,6 +30,7 @@ class Mine(Callback):
 
 
 (A2C(), A3C(), DQN(), IMPALA(), MAML(), PPODQN(), ApeX())
+(SAC(), TQC(), CrossQ(), TD3(), DDPG(), ApeXDDPG(), ApeXTD3(), ApeXSAC())
 """
 
 

@@ -25,6 +25,6 @@ register(
             "tflow.rl.rollout.worker_spec.create_rollout_workers": "losses",
             "tflow.rl.replay.replay_spec.create_replay_actors": "policies",
         },
-        heavy=frozenset({"Policy", "RolloutWorker", "Tensors"}),
+        heavy=frozenset({"Policy", "RolloutWorker", "Tensors", "evaluate"}),
     )
 )
