@@ -23,6 +23,7 @@ from tflow.rl.learning.losses import LossValue
 from tflow.rl.learning.optimizers import Optimizer
 from tflow.rl.learning.parts import HardUpdate, Part, SoftUpdate
 from tflow.rl.policy.flat import PartWeights
+from tflow.rl.policy.memory import keep_freed_memory
 from tflow.rl.policy.policy import Policy
 from tflow.rl.policy.tensors import Tensors
 from tflow.rl.policy.threads import fitting, threads
@@ -198,6 +199,7 @@ class Learner:
         threads: int | None = None,
     ) -> None:
         agent: AnyAgent = Agent(loss, optimizer=optimizer, max_grad_norm=max_grad_norm, sends=sends)
+        keep_freed_memory()
         self.policy = policy
         self.threads = fitting(policy.flat.trainable, threads)
         self.loss = loss

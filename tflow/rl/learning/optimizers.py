@@ -93,11 +93,14 @@ class FlatAdam:
         self.param_groups: list[dict[str, Any]] = [{"lr": schedule_of(options.lr).at(0)}]  # Any: as torch has it
         self.steps = 0
         self.mean, self.square = torch.zeros_like(parameter.data), torch.zeros_like(parameter.data)
+        self.scratch = torch.empty_like(parameter.data)
         self.decaying: torch.Tensor | None = None
         """1 where weights decay, 0 elsewhere; None if all do."""
 
     def step(self) -> None:
         """Take one step with the gradient of the parameter."""
+        import torch
+
         (first, second), lr, gradient = self.options.betas, self.param_groups[0]["lr"], self.parameter.grad
         assert gradient is not None
         weights = self.parameter.data
@@ -108,7 +111,7 @@ class FlatAdam:
             weights.addcmul_(weights, self.decaying, value=-lr * self.options.weight_decay)
         self.mean.lerp_(gradient, 1 - first)
         self.square.mul_(second).addcmul_(gradient, gradient, value=1 - second)
-        size = self.square.sqrt().div_(math.sqrt(1 - second**self.steps)).add_(self.options.eps)
+        size = torch.sqrt(self.square, out=self.scratch).div_(math.sqrt(1 - second**self.steps)).add_(self.options.eps)
         weights.addcdiv_(self.mean, size, value=-lr / (1 - first**self.steps))
 
     def state_dict(self) -> dict[str, Any]:  # Any: as torch has it

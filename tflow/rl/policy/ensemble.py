@@ -22,8 +22,11 @@ class EnsembleLinear(nn.Module):
         self.bias = nn.Parameter(torch.empty(members, 1, outputs).uniform_(-bound, bound))
 
     def forward(self, features: Tensor) -> Tensor:
+        members, _, outputs = self.weight.shape
         if features.dim() == 2:
-            features = features.expand(len(self.weight), -1, -1)
+            features = features.expand(members, -1, -1)
+        if outputs == 1:  # batched products with a vector are slow: 144 us against 24 for two members and 256 rows
+            return (features * self.weight.transpose(1, 2)).sum(-1, keepdim=True) + self.bias
         return torch.baddbmm(self.bias, features, self.weight)
 
 
@@ -88,7 +91,7 @@ class EnsembleMLP(nn.Module):
         self.norms = nn.ModuleList(nn.LayerNorm(size) for size in layers.hidden) if layers.layer_norm else None
         norms = [BatchRenorm(members if number else 1, size) for number, size in enumerate(sizes)]  # members share their inputs
         self.renorms = nn.ModuleList(norms) if batch_renorm else None
-        self.activation = ACTIVATIONS[layers.activation]()
+        self.activation = nn.ReLU(inplace=True) if layers.activation == "relu" else ACTIVATIONS[layers.activation]()
         self.dropout = dropout
 
     def features(self, inputs: Tensor, *, train: bool = False, generator: Generator | None = None) -> Tensor:
