@@ -88,16 +88,19 @@ def test_the_file_of_the_page_is_understood(tmp_path: Path) -> None:
     assert (choice.run.stop_return, choice.run.eval_every) == (475, 10_000)
 
 
-def test_the_commands_of_the_readme_are_understood(tmp_path: Path) -> None:
+@pytest.mark.parametrize("page", ["README.md", "docs/algorithms.md", "docs/from_sb3.md"])
+def test_the_commands_of_a_page_are_understood(page: str) -> None:
     """They train for long; that they would is what is looked at."""
-    for line in commands_in(README):
+    lines = commands_in((ROOT / page).read_text())
+    assert lines
+    for line in lines:
         _, command, *words = shlex.split(line)
         if command == "train":
             kept = [word for at, word in enumerate(words) if word != "--seeds" and words[at - 1] != "--seeds"]
             chosen(kept).algorithm.check()
 
 
-GUIDES = ("guide", "rl", "algorithms", "customising", "command_line", "ray")
+GUIDES = ("guide", "rl", "algorithms", "customising", "command_line", "from_sb3", "ray")
 
 
 def code_of(page: str) -> str:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import tflow
-from examples import callbacks, mixed_replay, own_loss, own_model, own_operator, two_frequencies
+from benchmarks import loc
+from examples import callbacks, mixed_replay, own_loss, own_model, own_operator, own_part, two_frequencies
 from tflow import Stop
 from tflow.algos import PPO
 
@@ -37,6 +40,39 @@ def test_a_policy_with_a_module_of_ones_own_is_the_same_after_loading(tmp_path: 
     assert [loaded.act(obs) for obs in own_model.PROBES] == [trained.act(obs) for obs in own_model.PROBES]
     with pytest.raises(tflow.errors.CheckpointError, match="pass it again as model="):
         tflow.Policy.load(file)
+
+
+def test_a_part_of_ones_own_is_trained_by_its_own_loss_optimiser_and_period() -> None:
+    first, last = own_part.main(env_steps=400)
+    assert list(first) == ["critics", "actor", "temperature", "dynamics"]
+    assert 0 < last["dynamics"] < first["dynamics"] / 2
+    config = own_part.CuriousSAC(dynamics_lr=0.1, lr=1e-4, actor_every=3, bonus_coef=2.0)
+    assert {part: rule.every for part, rule in config.loss().parts().items()} == {
+        **dict.fromkeys(first, 3),
+        "critics": 1,
+        "dynamics": 2,
+    }
+    assert {part: each.lr for part, each in config.optimizer().items()} == {**dict.fromkeys(first, 1e-4), "dynamics": 0.1}
+    assert config.loss() == own_part.CuriousLoss(actor_every=3, bonus_coef=2.0, spec=own_part.CuriousSpec())
+
+
+def test_the_bonus_is_part_of_the_td_targets_and_workers_are_sent_the_actor_alone() -> None:
+    def trained(**options: float) -> own_part.Curious:
+        config = own_part.CuriousSAC(batch=8, learning_starts=8, model=tflow.models.MLP((8,)), **options)  # type: ignore[arg-type]  # floats
+        run = config.run(stop=Stop(updates=4))
+        run.finish()
+        policy = run.policy()
+        assert isinstance(policy, own_part.Curious)
+        return policy
+
+    without, with_bonus = trained(bonus_coef=0.0), trained(bonus_coef=10.0)
+    same = {
+        part: torch.equal(weights.parameter, with_bonus.flat.parts[part].parameter)
+        for part, weights in without.flat.parts.items()
+    }
+    assert same["dynamics"], "its loss knows no bonus"
+    assert not same["critics"]
+    assert without.flat.acting == without.flat.parts["actor"].parameter.numel()
 
 
 def test_operators_of_ones_own_see_every_batch_and_remember() -> None:
@@ -98,8 +134,16 @@ def test_examples_stay_small(name: str) -> None:
     assert len((EXAMPLES / f"{name}.py").read_text().splitlines()) <= 75
 
 
+def test_an_algorithm_with_a_part_of_ones_own_is_short() -> None:
+    source = (EXAMPLES / "own_part.py").read_text()
+    imports = {
+        row for node in ast.walk(ast.parse(source)) if isinstance(node, (ast.Import, ast.ImportFrom)) for row in loc.span(node)
+    }
+    assert len(loc.code_rows(source) - imports) < 60
+
+
 def test_tflow_check_finds_nothing_in_the_examples() -> None:
-    files = [str(EXAMPLES / f"{name}.py") for name in OURS]
+    files = [str(EXAMPLES / f"{name}.py") for name in (*OURS, "own_part")]
     command = [sys.executable, "-m", "tflow.cli", "check", *files]
     done = subprocess.run(command, cwd=EXAMPLES.parent, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
