@@ -13,6 +13,7 @@ from gymnasium import spaces
 from torch import Tensor
 
 from tflow import Batch, PlanError
+from tflow.algos import DDPG, TQC, CrossQ
 from tflow.losses import CrossQLoss, LossValue, SACLoss, TD3Loss, TQCLoss
 from tflow.models import MLP, ActorQSpec
 from tflow.rl.learning.agent import AnyLoss
@@ -21,6 +22,7 @@ from tflow.rl.policy.ensemble import BatchRenorm, EnsembleLinear
 from tflow.rl.policy.network import AnySpace
 from tflow.rl.policy.policy_spec import make_policy
 from tflow.rl.policy.tensors import Tensors
+from tflow.schedules import Linear
 
 OBS, BOX = spaces.Box(-1, 1, (3,), np.float32), spaces.Box(-2, 2, (2,), np.float32)
 DISCRETE = spaces.Discrete(4)
@@ -326,9 +328,13 @@ def test_state_dependent_noise_stays_the_same_for_some_steps() -> None:
         (lambda: made(SACLoss(), spaces.Box(-math.inf, 1, (2,))), "needs finite bounds"),
         (lambda: made(TD3Loss(), spaces.Box(-math.inf, 1, (2,))), "needs finite bounds"),
         (
-            lambda: evaluated(TQCLoss(), made(TQCLoss(), DISCRETE), made(TQCLoss(), DISCRETE), batch(DISCRETE)),
-            "TQCLoss: needs a Box action space, got Discrete(4). SAC takes discrete ones.",
+            lambda: made(TQCLoss(), DISCRETE),
+            "need a Box action space, got Discrete(4). SAC takes discrete actions.",
         ),
+        (lambda: made(CrossQLoss(), DISCRETE), "TQC and CrossQ need a Box action space, got Discrete(4)."),
+        (lambda: TQC(subset=1), "TQC: it pools the quantiles of all Q-functions; leave out subset= and mean_q=."),
+        (lambda: CrossQ(tau=0.1), "CrossQ: it has no target networks; leave out tau=."),
+        (lambda: DDPG(ou_noise=True, noise=Linear(1, 0, steps=9)).plan(), "DDPG: Ornstein-Uhlenbeck noise has no schedule"),
     ],
 )
 def test_what_makes_no_sense_is_a_sentence(make: Callable[[], object], sentence: str) -> None:

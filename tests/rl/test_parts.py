@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from tflow import Async, Batch, PlanError
+from tflow.errors import TflowError
 from tflow.losses import HardUpdate, Loss, LossValue, Part, Replayed, SoftUpdate
 from tflow.models import PolicySpec
 from tflow.optimizers import SGD, Adam, Optimizer
@@ -307,3 +308,12 @@ def test_a_learner_goes_on_from_its_state_bit_for_bit(spec: ChainSpec, before: i
 def test_a_loss_that_trains_a_part_which_is_not_there_is_refused() -> None:
     with pytest.raises(PlanError, match="ChainLoss trains the part 'z', but ChainPolicy has the parts b, a"):
         learner(ChainLoss({"z": Part()}))
+
+
+def test_losses_and_parts_must_be_the_same() -> None:
+    class Odd(ChainLoss):
+        def parts(self) -> Mapping[str, Part]:
+            return {"a": Part(), "b": Part()}
+
+    with pytest.raises(TflowError, match=r"Odd: parts\(\) has a, b, but losses\(\) gives a\."):
+        learner(Odd({"a": Part()})).train(rows())

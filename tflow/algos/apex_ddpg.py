@@ -58,7 +58,7 @@ class ApeXDDPG(DistributedNoise, DDPG):
         smoothing: Standard deviation of the noise on target actions; 0 in the paper, which has none.
         smoothing_clip: Largest absolute value of that noise; usually 0.5.
         critic_model: The network of the Q-functions; None takes ``model``.
-        ou_noise: Ornstein-Uhlenbeck noise in place of Gaussian noise: correlated in time. Then ``noise`` is not used.
+        ou_noise: Ornstein-Uhlenbeck noise of size ``noise`` in place of Gaussian noise: correlated in time.
         mailbox: Batches queued at the learner, at most; usually 2 to 16. More: the learner waits less, priorities are staler.
         weights_every: Updates between broadcasts of weights to the workers; usually 1 to 400. Larger: less traffic, staler
             policies.

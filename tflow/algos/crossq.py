@@ -14,6 +14,7 @@ from tflow.algos.off_policy import off_policy_plan
 from tflow.algos.sac import SAC
 from tflow.combinators.runnable import Plan
 from tflow.combinators.stream import Iter
+from tflow.errors import PlanError
 from tflow.rl.data.batch import Rollout
 from tflow.rl.learning.actor_q_losses import CrossQLoss
 from tflow.rl.learning.losses import Loss, Replayed
@@ -61,6 +62,7 @@ class CrossQ(SAC):
         critic_lr: Learning rate of the Q-functions; None takes ``lr``.
         tau: Polyak coefficient of the target networks; usually 0.001 to 0.02. Larger: faster, but less stable.
         temperature: Weight of the entropy; ``"auto"`` learns it. Usually 0.01 to 1. Larger: more exploration.
+        initial_temperature: Temperature that learning begins with; usually 0.1 to 1. Larger: more exploration at first.
         target_entropy: Entropy that the temperature is learned for. ``"auto"``: minus the number of action components; for
             discrete actions half of the largest entropy. Larger: more exploration.
         critics: Q-functions, computed in one pass; usually 2, in REDQ 10. More: less overestimation, more compute.
@@ -82,9 +84,15 @@ class CrossQ(SAC):
     beta1: float = 0.5
     """Decay rate of the first moment of Adam; usually 0.5. Larger: smoother, slower to react."""
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.tau != SAC.tau:
+            raise PlanError("CrossQ: it has no target networks; leave out tau=.")
+
     def loss(self) -> Loss[Replayed, Async]:
         return CrossQLoss(
             temperature=self.temperature,
+            initial_temperature=self.initial_temperature,
             target_entropy=self.target_entropy,
             subset=self.subset,
             mean_q=self.mean_q,

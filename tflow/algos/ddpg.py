@@ -12,6 +12,7 @@ from tflow.algos.off_policy import off_policy_plan
 from tflow.algos.td3 import TD3
 from tflow.combinators.runnable import Plan
 from tflow.combinators.stream import Iter
+from tflow.errors import PlanError
 from tflow.rl.data.batch import Rollout
 from tflow.rl.learning.training import TrainStats
 from tflow.rl.metrics import Metrics, ReportMetrics
@@ -60,7 +61,7 @@ class DDPG(TD3):
         smoothing: Standard deviation of the noise on target actions; 0 in the paper, which has none.
         smoothing_clip: Largest absolute value of that noise; usually 0.5.
         critic_model: The network of the Q-functions; None takes ``model``.
-        ou_noise: Ornstein-Uhlenbeck noise in place of Gaussian noise: correlated in time. Then ``noise`` is not used.
+        ou_noise: Ornstein-Uhlenbeck noise of size ``noise`` in place of Gaussian noise: correlated in time.
     """
 
     critics: int = 1
@@ -70,10 +71,14 @@ class DDPG(TD3):
     smoothing: float = 0.0
     """Standard deviation of the noise on target actions; 0 in the paper, which has none."""
     ou_noise: bool = False
-    """Ornstein-Uhlenbeck noise in place of Gaussian noise: correlated in time. Then ``noise`` is not used."""
+    """Ornstein-Uhlenbeck noise of size ``noise`` in place of Gaussian noise: correlated in time."""
 
     def exploration(self) -> Exploration:
-        return RandomFirst(self.learning_starts, OUNoise(dt=1.0)) if self.ou_noise else super().exploration()
+        if not self.ou_noise:
+            return super().exploration()
+        if not isinstance(self.noise, (int, float)):
+            raise PlanError(f"DDPG: Ornstein-Uhlenbeck noise has no schedule; noise must be a number, got {self.noise!r}.")
+        return RandomFirst(self.learning_starts, OUNoise(sigma=self.noise, dt=1.0))
 
     def plan(self) -> Plan[Metrics]:
         workers = self.workers(self.loss())

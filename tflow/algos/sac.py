@@ -66,6 +66,7 @@ class SAC(OffPolicy):
         critic_lr: Learning rate of the Q-functions; None takes ``lr``.
         tau: Polyak coefficient of the target networks; usually 0.001 to 0.02. Larger: faster, but less stable.
         temperature: Weight of the entropy; ``"auto"`` learns it. Usually 0.01 to 1. Larger: more exploration.
+        initial_temperature: Temperature that learning begins with; usually 0.1 to 1. Larger: more exploration at first.
         target_entropy: Entropy that the temperature is learned for. ``"auto"``: minus the number of action components; for
             discrete actions half of the largest entropy. Larger: more exploration.
         critics: Q-functions, computed in one pass; usually 2, in REDQ 10. More: less overestimation, more compute.
@@ -96,6 +97,8 @@ class SAC(OffPolicy):
     """Polyak coefficient of the target networks; usually 0.001 to 0.02. Larger: faster, but less stable."""
     temperature: float | Literal["auto"] = "auto"
     """Weight of the entropy; ``"auto"`` learns it. Usually 0.01 to 1. Larger: more exploration."""
+    initial_temperature: float = 1.0
+    """Temperature that learning begins with; usually 0.1 to 1. Larger: more exploration at first."""
     target_entropy: float | Literal["auto"] = "auto"
     """Entropy that the temperature is learned for. ``"auto"``: minus the number of action components; for discrete actions half
     of the largest entropy. Larger: more exploration."""
@@ -121,6 +124,7 @@ class SAC(OffPolicy):
     def loss(self) -> Loss[Replayed, Async]:
         return SACLoss(
             temperature=self.temperature,
+            initial_temperature=self.initial_temperature,
             target_entropy=self.target_entropy,
             tau=self.tau,
             subset=self.subset,

@@ -107,8 +107,12 @@ class TD3(OffPolicy):
             actor_every=self.actor_every,
             smoothing=self.smoothing,
             smoothing_clip=self.smoothing_clip,
-            spec=ActorQSpec(deterministic=True, critics=self.critics, critic_model=self.critic_model),
+            spec=self.spec(),
         )
+
+    def spec(self) -> ActorQSpec:
+        """The options of the policy."""
+        return ActorQSpec(deterministic=True, critics=self.critics, critic_model=self.critic_model)
 
     def optimizer(self) -> Mapping[str, Optimizer]:
         return {"actor": Adam(lr=self.lr, eps=1e-8), "critics": Adam(lr=self.critic_lr or self.lr, eps=1e-8)}

@@ -13,6 +13,7 @@ from tflow.algos.off_policy import off_policy_plan
 from tflow.algos.sac import SAC
 from tflow.combinators.runnable import Plan
 from tflow.combinators.stream import Iter
+from tflow.errors import PlanError
 from tflow.rl.data.batch import Rollout
 from tflow.rl.learning.actor_q_losses import TQCLoss
 from tflow.rl.learning.losses import Loss, Replayed
@@ -58,6 +59,7 @@ class TQC(SAC):
         critic_lr: Learning rate of the Q-functions; None takes ``lr``.
         tau: Polyak coefficient of the target networks; usually 0.001 to 0.02. Larger: faster, but less stable.
         temperature: Weight of the entropy; ``"auto"`` learns it. Usually 0.01 to 1. Larger: more exploration.
+        initial_temperature: Temperature that learning begins with; usually 0.1 to 1. Larger: more exploration at first.
         target_entropy: Entropy that the temperature is learned for. ``"auto"``: minus the number of action components; for
             discrete actions half of the largest entropy. Larger: more exploration.
         critics: Q-functions, computed in one pass; usually 2, in REDQ 10. More: less overestimation, more compute.
@@ -79,9 +81,15 @@ class TQC(SAC):
     drop: int = 2
     """Largest quantiles per Q-function that are left out of the target; usually 0 to 5. Larger: less overestimation."""
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.subset is not None or self.mean_q:
+            raise PlanError("TQC: it pools the quantiles of all Q-functions; leave out subset= and mean_q=.")
+
     def loss(self) -> Loss[Replayed, Async]:
         return TQCLoss(
             temperature=self.temperature,
+            initial_temperature=self.initial_temperature,
             target_entropy=self.target_entropy,
             tau=self.tau,
             actor_every=self.actor_every,

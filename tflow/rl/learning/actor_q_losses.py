@@ -52,6 +52,8 @@ class SACLoss(Loss[Replayed, Async]):
 
     temperature: float | Literal["auto"] = "auto"
     """Weight of the entropy; ``"auto"`` learns it. Usually 0.01 to 1. Larger: more exploration."""
+    initial_temperature: float = 1.0
+    """Temperature that learning begins with; usually 0.1 to 1."""
     target_entropy: float | Literal["auto"] = "auto"
     """Entropy that the temperature is learned for. ``"auto"``: minus the number of action components; for discrete actions half
     of the largest entropy."""
@@ -78,7 +80,11 @@ class SACLoss(Loss[Replayed, Async]):
             raise PlanError(f"{name}: its actor is stochastic; leave out deterministic=True, or use TD3Loss.")
 
     def policy(self) -> PolicySpec:
-        return replace(self.spec, temperature=1.0) if self.temperature == "auto" else replace(self.spec, temperature=None)
+        return (
+            replace(self.spec, temperature=self.initial_temperature)
+            if self.temperature == "auto"
+            else replace(self.spec, temperature=None)
+        )
 
     def parts(self) -> Mapping[str, Part]:
         found = {"critics": Part(target=SoftUpdate(self.tau)), "actor": Part(every=self.actor_every)}
@@ -197,7 +203,6 @@ class TQCLoss(SACLoss):
     def td_targets(self, policy: ActorQ, target: ActorQ, batch: Tensors) -> Tensor:
         import torch
 
-        check_continuous(self, policy)
         with torch.no_grad():
             obs = batch.nested("next_obs")
             actions, logp = policy.head.sample_logp(policy.act_on(obs), policy.generator)
@@ -234,7 +239,6 @@ class CrossQLoss(SACLoss):
     def critic_loss(self, policy: ActorQ, target: ActorQ, batch: Tensors) -> LossValue:
         import torch
 
-        check_continuous(self, policy)
         obs, following = batch.nested("obs"), batch.nested("next_obs")
         with torch.no_grad():
             actions, logp = policy.head.sample_logp(policy.act_on(following), policy.generator)
@@ -253,12 +257,6 @@ def joined(one: Tensor | dict[str, Tensor], other: Tensor | dict[str, Tensor]) -
     if isinstance(one, dict) and isinstance(other, dict):
         return {name: torch.cat((part, other[name])) for name, part in one.items()}
     return torch.cat((cast("Tensor", one), cast("Tensor", other)))
-
-
-def check_continuous(loss: object, policy: ActorQ) -> None:
-    """Raise if actions are discrete."""
-    if policy.discrete:
-        raise PlanError(f"{type(loss).__name__}: needs a Box action space, got {policy.action_space}. SAC takes discrete ones.")
 
 
 @dataclass(frozen=True)

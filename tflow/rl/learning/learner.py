@@ -51,9 +51,9 @@ class UpdateResult:
     """Absolute TD error of each row; only if the loss gives them and each row was used once."""
 
 
-def checked(loss: AnyLoss, value: object) -> LossValue:
+def checked(loss: AnyLoss, value: object, part: str = WHOLE) -> LossValue:
     """The value of a loss, which may be a user's: a scalar that can be minimised."""
-    where = f"{type(loss).__name__}.compute"
+    where = f"{type(loss).__name__}.compute" if part == WHOLE else f"{type(loss).__name__}, part {part!r}"
     if not isinstance(value, LossValue):
         raise TflowError(f"{where} must return a LossValue(total, stats), got {type(value).__name__}.")
     if not is_scalar(value.total) or not value.total.requires_grad:
@@ -113,7 +113,7 @@ def gradients_of(
     tensors = tensors_of(policy, loss.prepare(batch.untyped()))
     reported: dict[str, torch.Tensor] = {}
     for name, evaluate in loss.losses(policy, tensors, target=target, steps=steps).items():
-        value = checked(loss, evaluate())
+        value = checked(loss, evaluate(), name)
         part_of(policy, loss, name).gradients_of(value.total)
         reported |= {loss_name(name): value.total, **value.stats}
     stats = {name: float(stat.detach()) for name, stat in reported.items()}
@@ -366,12 +366,15 @@ class Learner:
     def _update(self, loss: AnyLoss, batch: Tensors, steps: int, report: LossReport) -> bool | None:
         """One update: a step of every part that is due, each with the parts before it updated. False if a gradient was not
         finite, None if the loss asks for an early stop."""
-        finite = True
-        for name, evaluate in loss.losses(self.policy, batch, target=self.target, steps=steps).items():
+        finite, evaluations = True, loss.losses(self.policy, batch, target=self.target, steps=steps)
+        if evaluations.keys() != self.parts.keys():
+            given, wanted = ", ".join(evaluations), ", ".join(self.parts)
+            raise TflowError(f"{type(loss).__name__}: parts() has {wanted}, but losses() gives {given}. They must be the same.")
+        for name, evaluate in evaluations.items():
             part = self.parts[name]
             if not self._due(part):
                 continue
-            value = checked(loss, evaluate())
+            value = checked(loss, evaluate(), name)
             report.add(name, value)
             if value.early_stop:
                 return None

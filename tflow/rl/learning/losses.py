@@ -342,7 +342,8 @@ class DQNLoss(Loss[Replayed, Async]):
         from tflow.rl.learning import q_learning
 
         online = q_policy(self, policy)
-        online.net.train()  # noisy layers learn with noise
+        if not online.net.training:  # which walks over all layers
+            online.net.train()  # noisy layers learn with noise
         online.fresh_noise()
         known = "td_targets" in batch
         td_targets = batch["td_targets"] if known else self.td_targets(online, q_policy(self, target), batch)

@@ -94,6 +94,11 @@ class FlatAdam:
         self.steps = 0
         self.mean, self.square = torch.zeros_like(parameter.data), torch.zeros_like(parameter.data)
         self.scratch = torch.empty_like(parameter.data)
+        self.count = torch.zeros(())
+        self.fused: Any = (
+            getattr(torch, "_fused_adam_", None) if parameter.device.type == "cpu" else None
+        )  # Any: torch has no type
+        """What torch's own Adam calls: all operations in one pass. It is private, so it may be gone one day."""
         self.decaying: torch.Tensor | None = None
         """1 where weights decay, 0 elsewhere; None if all do."""
 
@@ -109,6 +114,12 @@ class FlatAdam:
             weights.mul_(1 - lr * self.options.weight_decay)
         elif self.decaying is not None:
             weights.addcmul_(weights, self.decaying, value=-lr * self.options.weight_decay)
+        if self.fused is not None:
+            self.count.fill_(self.steps)
+            rates = {"lr": lr, "beta1": first, "beta2": second, "weight_decay": 0.0, "eps": self.options.eps}
+            others = {"amsgrad": False, "maximize": False, "grad_scale": None, "found_inf": None}
+            self.fused([weights], [gradient], [self.mean], [self.square], [], [self.count], **rates, **others)
+            return
         self.mean.lerp_(gradient, 1 - first)
         self.square.mul_(second).addcmul_(gradient, gradient, value=1 - second)
         size = torch.sqrt(self.square, out=self.scratch).div_(math.sqrt(1 - second**self.steps)).add_(self.options.eps)

@@ -29,7 +29,7 @@ def td_targets(policy: QPolicy, batch: Tensors, next_outputs: Tensor, best: Tens
         next_outputs: Outputs of the target network for the next observations.
         best: The greedy actions there.
     """
-    next_values = next_outputs[torch.arange(len(best), device=best.device), best]
+    next_values = chosen(next_outputs, best)
     rewards, discounts = batch["rewards"], batch["discounts"]
     if policy.options.kind == "scalar":
         return rewards + discounts * next_values
@@ -41,19 +41,26 @@ def td_targets(policy: QPolicy, batch: Tensors, next_outputs: Tensor, best: Tens
 def errors(policy: QPolicy, batch: Tensors, targets: Tensor, *, huber: float | None) -> tuple[Errors, Tensor]:
     """Losses and TD errors of the actions taken, and their Q-values."""
     outputs = policy.outputs(batch, "obs")
-    rows = torch.arange(len(outputs), device=outputs.device)
-    taken = outputs[rows, batch["actions"].long()]
+    actions = batch["actions"].long()
+    taken = chosen(outputs, actions)
     if policy.options.kind == "scalar":
         td = taken - targets
         return Errors(regression_loss(td, huber), td.detach()), taken.detach()
     with torch.no_grad():
-        value = policy.net.q_values(outputs)[rows, batch["actions"].long()]
+        value = chosen(policy.net.q_values(outputs), actions)
     if policy.options.kind == "categorical":
         support = torch.linspace(policy.options.v_min, policy.options.v_max, targets.shape[-1], device=targets.device)
         loss, expected = -(targets * taken.log_softmax(dim=-1)).sum(dim=-1), (targets * support).sum(dim=-1)
     else:
         loss, expected = quantile_loss(taken, targets, huber=huber), targets.mean(dim=-1)
     return Errors(loss, value - expected), value
+
+
+def chosen(outputs: Tensor, actions: Tensor) -> Tensor:
+    """The outputs of one action per row."""
+    if outputs.dim() == 2:
+        return outputs.gather(1, actions.unsqueeze(1)).squeeze(1)
+    return outputs[torch.arange(len(actions), device=actions.device), actions]
 
 
 def regression_loss(error: Tensor, huber: float | None) -> Tensor:

@@ -130,6 +130,8 @@ class ActorQ(Policy):
             return Deterministic(action_space)
         if not isinstance(action_space, (spaces.Box, spaces.Discrete)):
             raise PlanError(f"An actor with Q-functions needs a Box or Discrete action space, got {action_space}. Use PPO.")
+        if isinstance(action_space, spaces.Discrete) and (self.options.quantiles > 1 or self.options.batch_renorm):
+            raise PlanError(f"TQC and CrossQ need a Box action space, got {action_space}. SAC takes discrete actions.")
         return head_for(action_space, squash=isinstance(action_space, spaces.Box))
 
     def make_net(self) -> ActorQNet:
@@ -143,7 +145,7 @@ class ActorQ(Policy):
         encoder, layers = encoder_of(critic_model, self.observation_space, self.action_space, whole=False)
         if spec.layer_norm:
             layers = MLP(layers.hidden, layers.activation, layer_norm=True)
-        outputs = (self.head.inputs if discrete else 1) * spec.quantiles
+        outputs = self.head.inputs if discrete else spec.quantiles
         critics = Critics(
             encoder, layers, spec.critics, 0 if discrete else size, outputs, dropout=spec.dropout, batch_renorm=spec.batch_renorm
         )
@@ -209,8 +211,6 @@ class ActorQ(Policy):
         """What the Q-functions predict: (members, rows), with a last axis for actions if they are discrete, for quantiles if
         there are several."""
         found: Tensor = self.net.critics(obs, actions, train=train, generator=self.generator)
-        if self.discrete and self.options.quantiles > 1:
-            return found.view(*found.shape[:-1], -1, self.options.quantiles)
         return found if self.discrete or self.options.quantiles > 1 else found.squeeze(-1)
 
 

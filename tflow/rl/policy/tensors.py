@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import torch
 from torch import Tensor
@@ -11,6 +11,29 @@ from tflow.errors import TflowError
 from tflow.rl.data.arrays import Array
 from tflow.rl.data.batch import Batch
 from tflow.rl.policy.flat import tensor
+
+
+class OnDemand(Mapping[str, Tensor]):
+    """Arrays as tensors on a device, each when it is first asked for: a loss reads only some of the columns of replay."""
+
+    def __init__(self, arrays: Mapping[str, Array], device: str | torch.device) -> None:
+        self._arrays, self._device = arrays, device
+        self._made: dict[str, Tensor] = {}
+
+    def __getitem__(self, name: str) -> Tensor:
+        found = self._made.get(name)
+        if found is None:
+            found = self._made[name] = tensor(self._arrays[name]).to(self._device)
+        return found
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._arrays
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._arrays)
+
+    def __len__(self) -> int:
+        return len(self._arrays)
 
 
 class Tensors:
@@ -26,12 +49,10 @@ class Tensors:
     @staticmethod
     def of(batch: Batch[str], device: str | torch.device = "cpu", *, length: int = 0) -> Tensors:
         """All columns of a batch on a device."""
-        columns = {name: tensor(column).to(device) for name, column in batch.columns.items()}
-        finals = {name: tensor(final).to(device) for name, final in batch.finals.items()}
-        return Tensors(columns, finals, batch.ends, length)
+        return Tensors(OnDemand(batch.columns, device), OnDemand(batch.finals, device), batch.ends, length)
 
     def __len__(self) -> int:
-        return len(next(iter(self.columns.values())))
+        return len(self.columns[next(iter(self.columns))])
 
     def __getitem__(self, name: str) -> Tensor:
         if name not in self.columns:
@@ -84,7 +105,7 @@ def _nested(columns: Mapping[str, Tensor], name: str) -> Tensor | dict[str, Tens
     if name in columns:
         return columns[name]
     prefix = f"{name}/"
-    members = {key.removeprefix(prefix): part for key, part in columns.items() if key.startswith(prefix)}
+    members = {key.removeprefix(prefix): columns[key] for key in columns if key.startswith(prefix)}
     if not members:
         raise _missing(name, columns)
     return members
