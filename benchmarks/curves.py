@@ -70,12 +70,30 @@ def learned_table() -> str:
     """What reached its target, when, and what did not."""
     lines = ["| command | runtime | target | seeds that reached it | env steps | seconds |", "|---|---|---:|---:|---:|---:|"]
     for name, cell in CELLS.items():
-        for runtime, seeds in found(name).items():
+        for runtime, seeds in found(name).items() if cell.steps is None else ():
             ends = [ended(rows) for rows in seeds]
             good = [each for each in ends if each is not None and each.reached]
             steps, seconds = spread([each.env_steps for each in good], ",.0f"), spread([each.seconds for each in good], ".0f")
             counts = f"{len(good)} of {len(seeds)}"
             lines.append(f"| `tflow train {cell.words}` | {runtime} | {cell.target:g} | {counts} | {steps} | {seconds} |")
+    return "\n".join(lines)
+
+
+def budget_table() -> str:
+    """What was reached at the end of a budget, seed by seed."""
+    lines = [
+        "| command | runtime | env steps | asked for | at the end, by seed | mean | published | seconds |",
+        "|---|---|---:|---:|---|---:|---:|---:|",
+    ]
+    for name, cell in CELLS.items():
+        for runtime, seeds in found(name).items() if cell.steps is not None else ():
+            ends = [end for rows in seeds if (end := ended(rows)) is not None]
+            each = ", ".join(f"{end.evaluation:.0f}" for end in ends)
+            mean, seconds = spread([end.evaluation for end in ends], ".0f"), spread([end.seconds for end in ends], ".0f")
+            asked = f"{cell.steps:,} | {cell.target:g}"
+            lines.append(
+                f"| `tflow train {cell.words}` | {runtime} | {asked} | {each} | {mean} | {cell.published or '-'} | {seconds} |"
+            )
     return "\n".join(lines)
 
 
@@ -95,6 +113,7 @@ def adapted_table() -> str:
 
 TABLES: Mapping[str, Callable[[], str]] = {
     "learned": learned_table,
+    "budget": budget_table,
     "adapted": adapted_table,
     "reach": ppo.reach_table,
     "equal": ppo.equal_table,

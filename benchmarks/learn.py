@@ -3,9 +3,10 @@
     python -m benchmarks.learn ppo --seed 0 --runtime local
 
 A cell is an algorithm with its usual settings, on an env, with a seed and a runtime. It trains until an evaluation over 100 whole
-episodes without exploring reaches the target, or until the time is over, and writes one small file with a row per evaluation,
-``benchmarks/curves/CELL-RUNTIME-SEED.csv``. A file that is there is not made again, so that all cells can be asked for over and
-over until they are done; ``--again`` makes it anew. ``python -m benchmarks.curves`` puts them together in ``docs/results.md``.
+episodes without exploring reaches the target, or until the time is over. With a budget it trains for exactly so many env steps, and
+the last evaluation counts. It writes one small file with a row per evaluation, ``benchmarks/curves/CELL-RUNTIME-SEED.csv``. A file
+that is there is not made again, so that all cells can be asked for over and over until they are done; ``--again`` makes it anew.
+``python -m benchmarks.curves`` puts them together in ``docs/results.md``.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import adapting
-from tflow import Metrics
+from tflow import Metrics, Stop
 from tflow.commands.choice import chosen
 
 CURVES = Path(__file__).parent / "curves"
@@ -36,6 +37,10 @@ class Cell:
     seconds: float
     every: int
     """Env steps between two evaluations."""
+    steps: int | None = None
+    """The budget in env steps: what counts is the evaluation after these. None: the first that reaches the target."""
+    published: str = ""
+    """A figure from elsewhere at the same budget."""
 
 
 PIXELS = "--env benchmarks.pixels:MinAtar/{}-v1 --model benchmarks/pixels.py:Network"
@@ -49,6 +54,13 @@ CELLS = {
     "ppo_dqn": Cell("ppo_dqn", 450, 600, 5_000),
     "ppo-pendulum": Cell("ppo --env Pendulum-v1", -300, 600, 20_000),
     "ppo-breakout": Cell(f"ppo {PIXELS.format('Breakout')} --entropy-coef 0.01", 10, 600, 100_000),
+    "sac-pendulum": Cell("sac --env Pendulum-v1", -200, 1500, 5_000, 20_000, "-157 (RL-Zoo)"),
+    "tqc-pendulum": Cell("tqc --env Pendulum-v1", -200, 1500, 5_000, 20_000, "-151 (RL-Zoo)"),
+    "crossq-pendulum": Cell("crossq --env Pendulum-v1", -200, 1500, 5_000, 20_000),
+    "td3-pendulum": Cell("td3 --env Pendulum-v1", -200, 1500, 5_000, 20_000, "-152 (RL-Zoo)"),
+    "ddpg-pendulum": Cell("ddpg --env Pendulum-v1", -200, 1500, 5_000, 20_000, "-152 (RL-Zoo)"),
+    "sac-cartpole": Cell("sac --env CartPole-v1", 450, 1500, 5_000, 20_000),
+    "sac-lander": Cell("sac --env LunarLanderContinuous-v3 --fragment 4", 200, 7200, 10_000),
     "impala-invaders": Cell(f"impala {PIXELS.format('SpaceInvaders')} --lr 1e-3", 20, 600, 100_000),
 }
 """``maml`` is a cell, too, with a judge of its own: ``benchmarks.adapting``."""
@@ -59,7 +71,8 @@ def rows(cell: Cell, *, seed: int, runtime: str) -> Iterator[dict[str, float]]:
     choice = chosen(cell.words.split(), {"seed": seed, "runtime": runtime})
     with choice.run.open() as session:
         began = time.monotonic()
-        run = choice.algorithm.run(eval_every=cell.every, eval_episodes=EPISODES, runtime=session, seed=seed)
+        stop = None if cell.steps is None else Stop(env_steps=cell.steps)
+        run = choice.algorithm.run(stop=stop, eval_every=cell.every, eval_episodes=EPISODES, runtime=session, seed=seed)
         with run:
             done = 0
             for metrics in run:
@@ -75,7 +88,7 @@ def rows(cell: Cell, *, seed: int, runtime: str) -> Iterator[dict[str, float]]:
                         "evaluation": round(found, 2),
                         "reached": int(found >= cell.target),
                     }
-                    if found >= cell.target:
+                    if found >= cell.target and cell.steps is None:
                         return
                 if seconds > cell.seconds:
                     return
