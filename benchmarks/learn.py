@@ -3,8 +3,8 @@
     python -m benchmarks.learn ppo --seed 0 --runtime local
 
 A cell is an algorithm with its usual settings, on an env, with a seed and a runtime. It trains until an evaluation over 100 whole
-episodes without exploring reaches the target, or until the time is over. With a budget it trains for exactly so many env steps, and
-the last evaluation counts. It writes one small file with a row per evaluation, ``benchmarks/curves/CELL-RUNTIME-SEED.csv``. A file
+episodes without exploring reaches the target, or until the time is over. With a budget it trains for just so many env steps, and
+the last evaluation counts. It writes one small file with a row per evaluation, ``benchmarks/curves/CELL-RUNTIME-SEED.csv``; one
 that is there is not made again, so that all cells can be asked for over and over until they are done; ``--again`` makes it anew.
 ``python -m benchmarks.curves`` puts them together in ``docs/results.md``.
 """

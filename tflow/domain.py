@@ -40,8 +40,8 @@ class Domain:
     """What picks one part out of several that have names."""
     picks: Mapping[str, str] = field(default_factory=dict)
     """By qualified name of a class that picks a part: its argument that names the part."""
-    names: Mapping[str, str] = field(default_factory=dict)
-    """By qualified name of a function: its argument whose members are the names."""
+    names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """By qualified name of a function: its arguments whose members are the names."""
     heavy: frozenset[str] = frozenset()
     """Public names of the package that are no descriptions."""
 

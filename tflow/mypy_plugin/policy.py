@@ -1,7 +1,7 @@
 """Rule ``tflow-policy``: the policies are those that the workers were made with.
 
-The names are part of the types of workers and batches. Where they are not annotated, they are read from the keys of ``losses=``:
-the stream is followed back to where its workers are made.
+The names are part of the types of workers and batches. Where they are not annotated, they are read from the keys of ``losses=``
+or ``agents=``: the stream is followed back to where its workers are made.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ def picks() -> dict[str, str]:
 
 
 @cache
-def named_by() -> dict[str, str]:
-    """By function that makes what has several parts: its argument whose members are their names."""
+def named_by() -> dict[str, tuple[str, ...]]:
+    """By function that makes what has several parts: its arguments whose members are their names."""
     return {name: argument for each in domain.domains() for name, argument in each.names.items()}
 
 
@@ -57,7 +57,7 @@ def names_of(expr: Expression, scopes: tree.Scopes) -> list[str]:
         return names_of(expr.callee.expr, scopes)
     by = expr.callee.fullname if isinstance(expr.callee, RefExpr) else ""
     if by in named_by():
-        given = [each for each, name in zip(expr.args, expr.arg_names, strict=True) if name == named_by()[by]]
+        given = [each for each, name in zip(expr.args, expr.arg_names, strict=True) if name in named_by()[by]]
         return names_in(given[0], scopes) if given else []
     return names_of(expr.args[0], scopes) if by.startswith("tflow.") and expr.args else []
 

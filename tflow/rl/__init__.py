@@ -22,8 +22,8 @@ register(
         select="Select(stream, policy=...)",
         picks={"tflow.rl.rollout.worker_spec.Select": "policy"},
         names={
-            "tflow.rl.rollout.worker_spec.create_rollout_workers": "losses",
-            "tflow.rl.replay.replay_spec.create_replay_actors": "policies",
+            "tflow.rl.rollout.worker_spec.create_rollout_workers": ("losses", "agents"),
+            "tflow.rl.replay.replay_spec.create_replay_actors": ("policies",),
         },
         heavy=frozenset({"Policy", "RolloutWorker", "Tensors", "evaluate"}),
     )

@@ -93,7 +93,6 @@ class FlatAdam:
         self.param_groups: list[dict[str, Any]] = [{"lr": schedule_of(options.lr).at(0)}]  # Any: as torch has it
         self.steps = 0
         self.mean, self.square = torch.zeros_like(parameter.data), torch.zeros_like(parameter.data)
-        self.scratch = torch.empty_like(parameter.data)
         self.count = torch.zeros(())
         self.fused: Any = (
             getattr(torch, "_fused_adam_", None) if parameter.device.type == "cpu" else None
@@ -104,8 +103,6 @@ class FlatAdam:
 
     def step(self) -> None:
         """Take one step with the gradient of the parameter."""
-        import torch
-
         (first, second), lr, gradient = self.options.betas, self.param_groups[0]["lr"], self.parameter.grad
         assert gradient is not None
         weights = self.parameter.data
@@ -122,7 +119,7 @@ class FlatAdam:
             return
         self.mean.lerp_(gradient, 1 - first)
         self.square.mul_(second).addcmul_(gradient, gradient, value=1 - second)
-        size = torch.sqrt(self.square, out=self.scratch).div_(math.sqrt(1 - second**self.steps)).add_(self.options.eps)
+        size = self.square.sqrt().div_(math.sqrt(1 - second**self.steps)).add_(self.options.eps)
         weights.addcdiv_(self.mean, size, value=-lr / (1 - first**self.steps))
 
     def state_dict(self) -> dict[str, Any]:  # Any: as torch has it
