@@ -304,3 +304,12 @@ def test_sequences_and_states_of_columns_are_as_before() -> None:
     for buffer in (columns, once):
         buffer.insert(Envs(1).fragment(7, [0]))
     assert_equal(once.sample(9), columns.sample(9))
+
+
+def test_a_buffer_that_is_too_large_for_the_machine_is_a_sentence() -> None:
+    pictures = np.zeros((1, 4, 84, 84), np.uint8)
+    batch: Batch[str] = Batch(
+        {"obs": pictures, "rewards": np.zeros(1), "terminated": np.zeros(1, bool)}, finals={"obs": pictures}
+    )
+    with pytest.raises(ReplayError, match=r"needs 525702\.0 GiB for rows of uint8.*Make it smaller: capacity="):
+        UniformBuffer(10_000_000_000).insert(batch)

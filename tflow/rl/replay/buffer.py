@@ -21,7 +21,7 @@ from tflow.errors import CheckpointError, PlanError
 from tflow.rl.data import estimators
 from tflow.rl.data.arrays import Array
 from tflow.rl.data.batch import Batch
-from tflow.rl.replay.successors import Links, Successors, links_of, worth_it
+from tflow.rl.replay.successors import Links, Successors, claimed, links_of, worth_it
 from tflow.rl.replay.sumtree import Ints, ReplayError, SumTree, checked
 
 State = dict[str, Array | int | float]
@@ -177,7 +177,7 @@ class UniformBuffer:
         self._successors = successors
         once = {prefix + name: column for prefix, each in successors.items() for name, column in each.columns.items()}
         self._columns = {
-            name: once[name][: self.capacity] if name in once else np.zeros((self.capacity, *column.shape[1:]), column.dtype)
+            name: once[name][: self.capacity] if name in once else claimed(self.capacity, column)
             for name, column in columns.items()
         }
         self._rows = Batch(self._columns, policy=self.policy)

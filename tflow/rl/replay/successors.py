@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from tflow.errors import CheckpointError
 from tflow.rl.data.arrays import Array
 from tflow.rl.data.batch import Batch
-from tflow.rl.replay.sumtree import Ints
+from tflow.rl.replay.sumtree import Ints, ReplayError
 
 # Measured with "python -m benchmarks.replay once": an insertion takes about 60 microseconds more, whatever the size. For CartPole
 # (16 bytes) that is 4.8 times as long, to save 17 % of the memory; for Atari with fragments of 16 steps 1.2 times, to save half.
@@ -72,6 +72,18 @@ def links_of(rows: Batch[str], last: Ints) -> Links | None:
     return Links(last, rows.ends, finals, ~over)
 
 
+def claimed(rows: int, like: Array) -> Array:
+    """Memory for so many rows like these, which the system hands out as they arrive."""
+    try:
+        return np.zeros((rows, *like.shape[1:]), like.dtype)
+    except MemoryError:
+        size = rows * like[:1].nbytes / 2**30
+        raise ReplayError(
+            f"The replay buffer needs {size:.1f} GiB for rows of {like.dtype} with shape {like.shape[1:]}, which are not there. "
+            "Make it smaller: capacity=."
+        ) from None
+
+
 class Successors:
     """Observations of ``capacity`` rows, and where the next one of each is.
 
@@ -84,7 +96,7 @@ class Successors:
     def __init__(self, capacity: int, steps: int, like: Mapping[str, Array]) -> None:
         self.capacity = capacity
         self.steps = steps
-        self.columns = {name: np.zeros((2 * capacity, *column.shape[1:]), column.dtype) for name, column in like.items()}
+        self.columns = {name: claimed(2 * capacity, column) for name, column in like.items()}
         """Observations: of rows, by slot, then final ones."""
         self.places: Ints = np.zeros(capacity, dtype=np.int64)
         """For each slot, where the next observation of its row is."""
