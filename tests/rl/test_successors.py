@@ -311,5 +311,5 @@ def test_a_buffer_that_is_too_large_for_the_machine_is_a_sentence() -> None:
     batch: Batch[str] = Batch(
         {"obs": pictures, "rewards": np.zeros(1), "terminated": np.zeros(1, bool)}, finals={"obs": pictures}
     )
-    with pytest.raises(ReplayError, match=r"needs 525702\.0 GiB for rows of uint8.*Make it smaller: capacity="):
+    with pytest.raises(ReplayError, match=r"needs 525713\.0 GiB for rows of uint8.*Make it smaller: capacity="):
         UniformBuffer(10_000_000_000).insert(batch)
