@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -26,6 +27,7 @@ app = typer.Typer(
 MISTAKES = (PlanError, EnvError, MissingExtra, CheckpointError)
 """What was asked for cannot be: exit code 2. Other errors have exit code 1."""
 INTERRUPTED = 130
+os.environ.setdefault("GOMP_SPINCOUNT", "0")  # torch's threads wait without spinning: see tflow.rl.policy.threads
 
 
 def show_version(wanted: bool) -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+
+os.environ.setdefault("GOMP_SPINCOUNT", "0")  # as the command line does, before torch is loaded
+
 import torch
 
 from benchmarks.peers.stopwatch import Stopwatch, options
