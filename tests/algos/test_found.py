@@ -122,7 +122,7 @@ def columns_of(actor: ReplayActor, rows: int) -> Any:  # Any: an array
 @pytest.mark.parametrize("tried", [EpsilonGreedy(0.1), ApexEpsilons()])
 @pytest.mark.parametrize("loss", [PPOLoss(), IMPALALoss()])
 def test_who_draws_actions_does_not_explore_by_others(tried: Any, loss: Any) -> None:  # Any: several kinds
-    with pytest.raises(PlanError, match="is for Q-learning"):
+    with pytest.raises(PlanError, match="is for off-policy learning"):
         create_rollout_workers(env="CartPole-v1", loss=loss, exploration=tried)
 
 

@@ -16,7 +16,9 @@ from tflow import Batch, PlanError
 from tflow.algos import DDPG, TQC, CrossQ
 from tflow.losses import CrossQLoss, LossValue, SACLoss, TD3Loss, TQCLoss
 from tflow.models import MLP, ActorQSpec
+from tflow.optimizers import Adam
 from tflow.rl.learning.agent import AnyLoss
+from tflow.rl.learning.learner import Learner
 from tflow.rl.policy.actor_q import ActorQ
 from tflow.rl.policy.ensemble import BatchRenorm, EnsembleLinear
 from tflow.rl.policy.network import AnySpace
@@ -278,13 +280,62 @@ def test_td3_and_ddpg(members: int, smoothing: float) -> None:
 # ------------------------------------------------------------------- options
 
 
-def test_dropout_is_in_training_only() -> None:
-    loss = SACLoss(spec=ActorQSpec(dropout=0.5, layer_norm=True))
+def test_dropout_is_in_predictions_and_targets_and_keeps_the_mean() -> None:
+    loss = SACLoss(spec=ActorQSpec(dropout=0.3))
     policy, rows = made(loss), batch()
-    one, two = (policy.q_values(rows["obs"], rows["actions"], train=True) for _ in range(2))
-    assert not torch.allclose(one, two)
-    one, two = (policy.q_values(rows["obs"], rows["actions"]) for _ in range(2))
-    assert torch.equal(one, two)
+    layers, given = policy.net.critics.layers, torch.cat((rows["obs"], rows["actions"]), 1)
+    first = layers.hidden[0](given)
+    layers.hidden, layers.activation = layers.hidden[:1], torch.nn.Identity()  # dropout keeps the mean of what is linear
+    with torch.no_grad():
+        means = [torch.stack([layers.features(given, train=train) for _ in range(4_000)]).mean(0) for train in (True, False)]
+    for mean in means:
+        np.testing.assert_allclose(mean, first.detach(), atol=0.15)
+    assert not torch.equal(layers.features(given), layers.features(given))
+
+
+def test_layer_normalisation_of_each_member_is_its_own() -> None:
+    policy = made(SACLoss(spec=ActorQSpec(layer_norm=True, critics=3)))
+    shapes = [tuple(part.shape) for name, part in policy.net.critics.named_parameters() if "norms" in name]
+    assert shapes == [(3, 1, 8), (3, 1, 8), (3, 1, 6), (3, 1, 6)]
+
+
+def test_discrete_sac_leaves_out_what_masks_forbid() -> None:
+    loss = SACLoss()
+    policy, target, rows = made(loss, DISCRETE), made(loss, DISCRETE, seed=1), batch(DISCRETE)
+    masks = torch.tensor([[True, False, True, False]]).expand(ROWS, -1)
+    with_masks = Tensors({**rows.columns, "masks": masks, "next_masks": masks}, {}, rows.ends)
+    found = evaluated(loss, policy, target, with_masks)
+    alpha, kept = float(policy.temperature.detach()), [0, 2]
+    chances = actor(policy, rows["next_obs"])[:, kept].softmax(-1)
+    smallest = torch.stack([critic(target, member, rows["next_obs"])[:, kept] for member in range(2)]).amin(0)
+    value = (chances * (smallest - alpha * chances.log())).sum(-1)
+    near(found["critics"].td_targets, rows["rewards"] + rows["discounts"] * value)
+    chances = actor(policy, rows["obs"])[:, kept].softmax(-1)
+    judged = torch.stack([critic(policy, member, rows["obs"])[:, kept] for member in range(2)]).amin(0)
+    near(found["actor"].total, (chances * (alpha * chances.log() - judged)).sum(-1).mean())
+    entropy = -(chances * chances.log()).sum(-1)
+    near(found["temperature"].total, math.log(alpha) * (entropy - 0.5 * math.log(2)).mean())
+
+
+@pytest.mark.parametrize("loss", [SACLoss(), TD3Loss(), SACLoss(spec=ActorQSpec(dropout=0.2, critics=4), subset=2), CrossQLoss()])
+def test_a_learner_goes_on_from_its_state_bit_for_bit(loss: AnyLoss) -> None:
+    one, other = (Learner(made(loss), loss, Adam(lr=1e-2), seed=seed) for seed in (1, 2))
+    rng = np.random.default_rng(0)
+    columns = {name: column.numpy() for name, column in batch().columns.items()}
+    replayed: Batch[str] = Batch({**columns, "ids": rng.integers(9, size=ROWS)}, ends=np.arange(ROWS))
+    one.train(replayed)
+    other.load(one.state())
+    for _ in range(3):
+        assert one.train(replayed).stats == other.train(replayed).stats
+    np.testing.assert_array_equal(one.policy.flat.get(), other.policy.flat.get())
+
+
+def test_td_errors_change_no_running_statistics() -> None:
+    loss = CrossQLoss()
+    learner = Learner(made(loss), loss, Adam())
+    before = learner.policy.flat.get()
+    learner.td_errors(Batch({name: column.numpy() for name, column in batch().columns.items()}, ends=np.arange(ROWS)))
+    np.testing.assert_array_equal(learner.policy.flat.get(), before)
 
 
 def test_state_dependent_noise_has_the_standard_deviation_that_the_head_is_told() -> None:
@@ -325,15 +376,15 @@ def test_state_dependent_noise_stays_the_same_for_some_steps() -> None:
         (lambda: made(TD3Loss(), DISCRETE), "A deterministic actor needs a Box action space, got Discrete(4)"),
         (lambda: made(SACLoss(), spaces.MultiBinary(3)), "needs a Box or Discrete action space, got MultiBinary(3)"),
         (lambda: made(SACLoss(spec=ActorQSpec(sde=True)), DISCRETE), "sde) needs a Box action space, got Discrete(4)"),
-        (lambda: made(SACLoss(), spaces.Box(-math.inf, 1, (2,))), "needs finite bounds"),
-        (lambda: made(TD3Loss(), spaces.Box(-math.inf, 1, (2,))), "needs finite bounds"),
+        (lambda: made(SACLoss(), spaces.Box(-math.inf, 1, (2,))), "Squashed actions need finite bounds"),
+        (lambda: made(TD3Loss(), spaces.Box(-math.inf, 1, (2,))), "Squashed actions need finite bounds"),
         (
             lambda: made(TQCLoss(), DISCRETE),
             "need a Box action space, got Discrete(4). SAC takes discrete actions.",
         ),
         (lambda: made(CrossQLoss(), DISCRETE), "TQC and CrossQ need a Box action space, got Discrete(4)."),
-        (lambda: TQC(subset=1), "TQC: it pools the quantiles of all Q-functions; leave out subset= and mean_q=."),
-        (lambda: CrossQ(tau=0.1), "CrossQ: it has no target networks; leave out tau=."),
+        (lambda: TQC(subset=1).plan(), "TQCLoss: it pools the quantiles of all Q-functions; leave out subset= and mean_q=."),
+        (lambda: CrossQ(tau=0.1).plan(), "CrossQLoss: it has no target networks; leave out tau=."),
         (lambda: DDPG(ou_noise=True, noise=Linear(1, 0, steps=9)).plan(), "DDPG: Ornstein-Uhlenbeck noise has no schedule"),
     ],
 )

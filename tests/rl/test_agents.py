@@ -133,7 +133,7 @@ CONTRADICTIONS: list[tuple[Callable[[], object], str]] = [
     (lambda: Agent(A3CLoss(), max_grad_norm={WHOLE: -1.0}), "max_grad_norm must be finite and above 0, got -1.0"),
     (lambda: Agent(Nothing()), "Agent: Nothing must define compute, or losses if it has several parts"),
     (lambda: create_rollout_workers(env=ENV, loss=Nothing()), "create_rollout_workers: Nothing must define compute"),
-    (lambda: Agent(A3CLoss(), exploration=EpsilonGreedy(0.1)), "Agent: EpsilonGreedy is for Q-learning"),
+    (lambda: Agent(A3CLoss(), exploration=EpsilonGreedy(0.1)), "Agent: EpsilonGreedy is for off-policy learning"),
     (lambda: Adam(decays="biases"), "Adam: decays must be 'all' or 'matrices', got 'biases'"),  # type: ignore[arg-type]  # at run time
 ]
 

@@ -15,17 +15,29 @@ from torch import Tensor, nn
 
 import tflow
 from tests.laws.world import RUNTIMES, product
-from tflow import Batch, PlanError, Policy, Stop, evaluate
-from tflow.algos import PPO, SinglePolicy
+from tflow import (
+    Batch,
+    ComputeGradients,
+    ParallelRollouts,
+    PlanError,
+    Policy,
+    Stop,
+    create_rollout_workers,
+    evaluate,
+)
+from tflow.algos import PPO, SAC, SinglePolicy
 from tflow.data import Episodes
+from tflow.errors import OperatorError
 from tflow.exploration import ParameterNoise
-from tflow.losses import PPOLoss
+from tflow.losses import PPOLoss, SACLoss
 from tflow.models import LSTM, MLP, Normalized
+from tflow.operators import ComputePriorities
 from tflow.rl.data.moments import Moments
 from tflow.rl.envs.env_spec import EnvSpec
 from tflow.rl.learning.agent import Agent
 from tflow.rl.learning.learner import with_scaled_rewards
 from tflow.rl.policy.network import AnySpace, RunningStatistics
+from tflow.rl.policy.policy_spec import make_policy
 from tflow.rl.rollout.worker import SingleWorker
 from tflow.rl.rollout.worker_spec import WorkerSpec
 from tflow.types import Shard
@@ -125,7 +137,9 @@ def test_rewards_of_rollouts_are_scaled_by_the_worker_and_replayed_ones_by_the_l
         np.testing.assert_allclose(rewards, 100 * worker.policy.reward_scale if scaled else 100.0, rtol=1e-5)
         replayed: Batch[str] = Batch({"rewards": np.full(3, 100.0, np.float32), "discounts": np.ones(3, np.float32)})
         np.testing.assert_allclose(
-            with_scaled_rewards(worker.policy, replayed)["rewards"], 100 * worker.policy.reward_scale, rtol=1e-5
+            with_scaled_rewards(worker.policy, CONFIGS["dqn"].loss(), replayed)["rewards"],
+            100 * worker.policy.reward_scale,
+            rtol=1e-5,
         )
 
 
@@ -184,3 +198,71 @@ def test_recurrent_policies_are_normalised_before_their_encoder() -> None:
 def test_a_model_that_nobody_would_gather_statistics_for_is_refused() -> None:
     with pytest.raises(PlanError, match="Say normalize_obs=True instead"):
         Agent(PPOLoss(), model=Normalized())
+
+
+class Bytes(gym.Env[Any, Any]):  # Any: what its spaces say
+    """Bytes from 100 to 250, and whole numbers around a million."""
+
+    observation_space = spaces.Dict(
+        {"bytes": spaces.Box(0, 255, (4,), np.uint8), "whole": spaces.Box(0, 10_000_000, (1,), np.int64)}
+    )
+    action_space = spaces.Box(-1, 1, (1,), np.float32)
+
+    def _obs(self) -> Any:  # Any: a dictionary
+        return {
+            "bytes": self.np_random.integers(100, 251, 4).astype(np.uint8),
+            "whole": self.np_random.integers(1_000_000, 1_000_100, 1),
+        }
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:  # Any: as above
+        super().reset(seed=seed)
+        return self._obs(), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:  # Any: as above
+        return self._obs(), 0.0, bool(self.np_random.random() < 0.1), False, {}
+
+
+def test_whole_numbers_and_bytes_are_normalised_and_so_is_a_critic_of_its_own() -> None:
+    config = SAC(env=Bytes, learning_starts=50, batch=8, model=SMALL, critic_model=MLP((4,), "relu"), normalize_obs=True)
+    with config.run(stop=Stop(env_steps=300)) as run:
+        run.finish()
+        policy = run.policy()
+    for column, mean in (("obs/bytes", 175), ("obs/whole", 1_000_050)):
+        found = statistics(policy, column)
+        assert len(found) == 2, "in the actor and in the Q-functions"
+        for each in found:
+            np.testing.assert_allclose(each.mean, mean, rtol=0.05)
+            assert (1 / each.scale).max() < 100
+
+
+def test_pictures_have_nothing_to_normalise() -> None:
+    agent = Agent(PPOLoss(), normalize_obs=True)
+    with pytest.raises(PlanError, match="there is nothing to normalise in .*; pictures and discrete parts stay as they are"):
+        make_policy(PPOLoss().policy(), agent.network, spaces.Box(0, 255, (64, 64, 3), np.uint8), spaces.Discrete(2))
+
+
+def test_a_warm_start_keeps_the_statistics_and_adds_to_them() -> None:
+    config = CONFIGS["ppo"]
+    with config.run(stop=Stop(env_steps=600)) as run:
+        run.finish()
+        before = run.policy()
+    with config.run(stop=Stop(env_steps=30), start_from=before) as run:
+        run.finish()
+        after = run.policy()
+    (one,), (other,) = statistics(before, "obs/far")[:1], statistics(after, "obs/far")[:1]
+    assert float(other.count) == float(one.count) + 30
+    np.testing.assert_allclose(other.mean, one.mean, rtol=0.02)
+
+
+def test_meta_learning_gathers_statistics_in_all_phases() -> None:
+    with loose.algos.MAML(num_workers=1, num_envs=2, fragment=20, tasks=2, normalize_obs=True, model=SMALL).run() as run:
+        next(run)
+        policy = run.policy()
+    assert float(statistics(policy, "obs")[0].count) == 2 * 2 * 2 * 20, "two tasks, two phases"
+
+
+def test_workers_that_lack_parts_do_not_compute_losses() -> None:
+    workers = create_rollout_workers(env="Pendulum-v1", loss=SACLoss(), num_workers=1, num_envs=1, fragment=4, model=SMALL)
+    for operator in (ComputePriorities(), ComputeGradients()):
+        with pytest.raises(OperatorError, match='Say so in the agent: Agent\\(loss, sends="all"\\)'):
+            next(ParallelRollouts(workers).par_for_each(operator).gather_sync().run())

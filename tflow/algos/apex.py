@@ -17,6 +17,7 @@ from tflow.combinators.par import ParIter
 from tflow.combinators.runnable import Plan
 from tflow.combinators.stream import Iter
 from tflow.combinators.union import Union
+from tflow.errors import PlanError
 from tflow.rl.data.batch import Rollout
 from tflow.rl.learning.training import LearnOnBatch, SendWeights, TrainStats
 from tflow.rl.metrics import Metrics, ReportMetrics
@@ -92,6 +93,11 @@ class ApeX(Distributed, DQN):
     """Largest epsilon, in place of ``epsilon``; usually 0.4. Env i of N has ``base_epsilon ** (1 + spread * i / (N - 1))``."""
     spread: float = 7.0
     """Exponent of these epsilons (alpha in the paper); usually 7. Larger: more envs act almost greedily."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.epsilon != DQN.epsilon:
+            raise PlanError("ApeX: each env has an epsilon of its own; leave out epsilon=, set base_epsilon=.")
 
     def exploration(self) -> Exploration:
         return ApexEpsilons(self.base_epsilon, self.spread)

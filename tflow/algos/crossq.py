@@ -14,7 +14,6 @@ from tflow.algos.off_policy import off_policy_plan
 from tflow.algos.sac import SAC
 from tflow.combinators.runnable import Plan
 from tflow.combinators.stream import Iter
-from tflow.errors import PlanError
 from tflow.rl.data.batch import Rollout
 from tflow.rl.learning.actor_q_losses import CrossQLoss
 from tflow.rl.learning.losses import Loss, Replayed
@@ -84,16 +83,12 @@ class CrossQ(SAC):
     beta1: float = 0.5
     """Decay rate of the first moment of Adam; usually 0.5. Larger: smoother, slower to react."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.tau != SAC.tau:
-            raise PlanError("CrossQ: it has no target networks; leave out tau=.")
-
     def loss(self) -> Loss[Replayed, Async]:
         return CrossQLoss(
             temperature=self.temperature,
             initial_temperature=self.initial_temperature,
             target_entropy=self.target_entropy,
+            tau=self.tau,
             subset=self.subset,
             mean_q=self.mean_q,
             actor_every=self.actor_every,

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import TypeVar
 
+from tflow.algos.td3 import TD3
+from tflow.errors import PlanError
 from tflow.rl.learning.agent import Agent
 from tflow.rl.learning.losses import Loss
 from tflow.rl.policy.exploration import ApexNoise, Exploration, RandomFirst
@@ -18,7 +20,10 @@ Requires = TypeVar("Requires", bound=Async)
 
 if TYPE_CHECKING:
     from tflow.algos.off_policy import OffPolicy as Added
+
+    AddedTD3 = TD3
 else:
+    AddedTD3 = object
     Added = object  # a dataclass with bases brings their defaults along, which would replace those of the algorithm
 
 
@@ -49,7 +54,7 @@ class Distributed(Added):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DistributedNoise(Distributed):
+class DistributedNoise(Distributed, AddedTD3):
     """The same for deterministic actors: each env has a noise of its own."""
 
     update_ratio: float | Schedule = 0.5
@@ -59,6 +64,13 @@ class DistributedNoise(Distributed):
     """Largest noise, in place of ``noise``; usually 0.3 to 0.5. Env i of N has ``base_noise ** (1 + spread * i / (N - 1))``."""
     spread: float = 3.0
     """Exponent of these; usually 1 to 7. Larger: more envs act almost without noise."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.noise != TD3.noise or getattr(self, "ou_noise", False):
+            raise PlanError(
+                f"{type(self).__name__}: each env has a noise of its own; in place of noise and ou_noise, set base_noise."
+            )
 
     def exploration(self) -> Exploration:
         return RandomFirst(self.learning_starts, ApexNoise(self.base_noise, self.spread))

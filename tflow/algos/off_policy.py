@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
@@ -11,6 +12,7 @@ from tflow.combinators.stream import Iter
 from tflow.combinators.union import Union
 from tflow.rl.data.batch import Rollout
 from tflow.rl.learning.losses import Loss, Replayed
+from tflow.rl.learning.optimizers import Adam, Optimizer
 from tflow.rl.learning.training import TrainOneStep, TrainStats
 from tflow.rl.replay.replay_spec import ParallelReplay, ReplayActors, SendPriorities, StoreToBuffer, create_replay_actors
 from tflow.rl.rollout.worker_spec import AnyWorkers
@@ -52,7 +54,13 @@ class OffPolicy(SinglePolicy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check.integer(type(self).__name__, "n_step", self.n_step, least=1, most=self.fragment, hint="Make fragment= longer.")
+        name = type(self).__name__
+        check.integer(name, "batch", self.batch, least=1)
+        check.integer(name, "capacity", self.capacity, least=1)
+        check.integer(name, "learning_starts", self.learning_starts, least=0, most=self.capacity, hint="Make capacity= larger.")
+        if not isinstance(self.update_ratio, Schedule):
+            check.positive(name, "update_ratio", self.update_ratio)
+        check.integer(name, "n_step", self.n_step, least=1, most=self.fragment, hint="Make fragment= longer.")
 
     def replay(self) -> ReplayActors:
         """The replay actors."""
@@ -68,6 +76,11 @@ class OffPolicy(SinglePolicy):
             n_step=self.n_step,
             gamma=self.gamma,
         )
+
+
+def by_part(parts: Iterable[str], lr: float | Schedule, critic_lr: float | Schedule | None) -> dict[str, Optimizer]:
+    """Adam for each part, with a learning rate of its own for the Q-functions if there is one."""
+    return {part: Adam(lr=critic_lr if part == "critics" and critic_lr is not None else lr, eps=1e-8) for part in parts}
 
 
 class Replays(Trains[Loss[Replayed, Async]], Protocol):

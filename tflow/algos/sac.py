@@ -14,13 +14,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from tflow.algos.off_policy import OffPolicy, off_policy_plan
+from tflow.algos.off_policy import OffPolicy, by_part, off_policy_plan
 from tflow.combinators.runnable import Plan
 from tflow.combinators.stream import Iter
 from tflow.rl.data.batch import Rollout
 from tflow.rl.learning.actor_q_losses import SACLoss
 from tflow.rl.learning.losses import Loss, Replayed
-from tflow.rl.learning.optimizers import Adam, Optimizer
+from tflow.rl.learning.optimizers import Optimizer
 from tflow.rl.learning.training import TrainStats
 from tflow.rl.metrics import Metrics, ReportMetrics
 from tflow.rl.policy.exploration import Exploration, RandomFirst
@@ -145,8 +145,7 @@ class SAC(OffPolicy):
         )
 
     def optimizer(self) -> Mapping[str, Optimizer]:
-        lrs = {"critics": self.lr if self.critic_lr is None else self.critic_lr}
-        return {part: Adam(lr=lrs.get(part, self.lr), eps=1e-8) for part in self.loss().parts()}
+        return by_part(self.loss().parts(), self.lr, self.critic_lr)
 
     def exploration(self) -> Exploration:
         return RandomFirst(self.learning_starts)

@@ -1,8 +1,8 @@
 """TD3: twin delayed deep deterministic policy gradient (Fujimoto et al. 2018, arXiv 1802.09477).
 
 Implements: a deterministic actor with Gaussian exploration noise, twin Q-functions whose smallest target counts, delayed updates
-of the actor, smoothing of the target actions. What differs from the paper: target networks move after every update, not only
-after those of the actor.
+of the actor and of all target networks, smoothing of the target actions. What differs from the paper: larger batches, and fewer
+random actions at first.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tflow.algos.off_policy import OffPolicy, off_policy_plan
+from tflow.algos.off_policy import OffPolicy, by_part, off_policy_plan
 from tflow.combinators.runnable import Plan
 from tflow.combinators.stream import Iter
 from tflow.rl.data.batch import Rollout
 from tflow.rl.learning.actor_q_losses import TD3Loss
 from tflow.rl.learning.losses import Loss, Replayed
-from tflow.rl.learning.optimizers import Adam, Optimizer
+from tflow.rl.learning.optimizers import Optimizer
 from tflow.rl.learning.training import TrainStats
 from tflow.rl.metrics import Metrics, ReportMetrics
 from tflow.rl.policy.exploration import Exploration, GaussianNoise, RandomFirst
@@ -115,7 +115,7 @@ class TD3(OffPolicy):
         return ActorQSpec(deterministic=True, critics=self.critics, critic_model=self.critic_model)
 
     def optimizer(self) -> Mapping[str, Optimizer]:
-        return {"actor": Adam(lr=self.lr, eps=1e-8), "critics": Adam(lr=self.critic_lr or self.lr, eps=1e-8)}
+        return by_part(self.loss().parts(), self.lr, self.critic_lr)
 
     def exploration(self) -> Exploration:
         return RandomFirst(self.learning_starts, GaussianNoise(self.noise))

@@ -13,7 +13,6 @@ from tflow.algos.off_policy import off_policy_plan
 from tflow.algos.sac import SAC
 from tflow.combinators.runnable import Plan
 from tflow.combinators.stream import Iter
-from tflow.errors import PlanError
 from tflow.rl.data.batch import Rollout
 from tflow.rl.learning.actor_q_losses import TQCLoss
 from tflow.rl.learning.losses import Loss, Replayed
@@ -81,17 +80,14 @@ class TQC(SAC):
     drop: int = 2
     """Largest quantiles per Q-function that are left out of the target; usually 0 to 5. Larger: less overestimation."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.subset is not None or self.mean_q:
-            raise PlanError("TQC: it pools the quantiles of all Q-functions; leave out subset= and mean_q=.")
-
     def loss(self) -> Loss[Replayed, Async]:
         return TQCLoss(
             temperature=self.temperature,
             initial_temperature=self.initial_temperature,
             target_entropy=self.target_entropy,
             tau=self.tau,
+            subset=self.subset,
+            mean_q=self.mean_q,
             actor_every=self.actor_every,
             drop=self.drop,
             spec=self.spec(),

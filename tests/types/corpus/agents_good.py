@@ -21,7 +21,7 @@ from tflow.rl.learning.agent import AnyAgent
 
 
 def by_agent() -> Plan[Metrics]:
-    agent = Agent(SACLoss(), MLP((64, 64)), {"critics": Adam(lr=1e-3), "actor": Muon()}, {"critics": 10.0})
+    agent = Agent(SACLoss(), MLP((64, 64)), {"critics": Adam(lr=1e-3), "actor": Muon(), "temperature": Adam()}, {"critics": 10.0})
     assert_type(agent, Agent[Replayed, Async])
     workers = create_rollout_workers(env="Pendulum-v1", agent=agent)
     assert_type(workers, Workers[Replayed, Async])

@@ -72,6 +72,15 @@ class SACLoss(Loss[Replayed, Async]):
         name = type(self).__name__
         if self.temperature != "auto":
             check.at_least_zero(name, "temperature", self.temperature)
+            if self.initial_temperature != 1.0 or self.target_entropy != "auto":
+                raise PlanError(f"{name}: initial_temperature= and target_entropy= are for temperature='auto', which learns it.")
+        check.positive(name, "initial_temperature", self.initial_temperature)
+        if self.target_entropy != "auto" and not isinstance(self.target_entropy, (int, float)):
+            raise PlanError(f"{name}: target_entropy must be a number, or 'auto'; got {self.target_entropy!r}.")
+        if self.spec.quantiles > 1 and not isinstance(self, TQCLoss):
+            raise PlanError(f"{name}: its Q-functions predict means, not quantiles; leave out quantiles=, or use TQCLoss.")
+        if self.spec.batch_renorm != isinstance(self, CrossQLoss):
+            raise PlanError(f"{name}: batch_renorm=True is for CrossQLoss, and CrossQLoss needs it.")
         check.integer(name, "actor_every", self.actor_every, least=1)
         check.fraction(name, "tau", self.tau)
         if self.subset is not None:
@@ -91,7 +100,7 @@ class SACLoss(Loss[Replayed, Async]):
         return {**found, "temperature": Part(every=self.actor_every)} if self.temperature == "auto" else found
 
     def losses(self, policy: Policy, batch: Tensors, /, *, target: Policy | None, steps: int) -> Losses:
-        mine, others = actor_q(self, policy), actor_q(self, target) if self.has_target else actor_q(self, policy)
+        mine, others = actor_q(self, policy), actor_q(self, policy if target is None else target)
         drawn: list[Tensor] = []  # the log-probabilities of the actor's actions, for the temperature
         found: dict[str, Callable[[], LossValue]] = {
             "critics": lambda: self.critic_loss(mine, others, batch),
@@ -121,9 +130,8 @@ class SACLoss(Loss[Replayed, Async]):
         """The values of the actions taken."""
         if not policy.discrete:
             return values
-        actions = batch["actions"].long()
-        rows = actions.new_tensor(range(len(actions)))
-        return values[:, rows, actions]
+        actions = batch["actions"].long().expand(len(values), -1)
+        return values.gather(2, actions.unsqueeze(-1)).squeeze(-1)
 
     def td_loss(self, batch: Tensors, values: Tensor, targets: Tensor) -> LossValue:
         """The loss, given predictions and TD targets."""
@@ -137,6 +145,7 @@ class SACLoss(Loss[Replayed, Async]):
             obs = batch.nested("next_obs")
             inputs = policy.act_on(obs)
             if policy.discrete:
+                inputs = policy.head.masked(inputs, batch["next_masks"]) if "next_masks" in batch else inputs
                 logp = inputs.log_softmax(-1)
                 smallest = self.smallest(policy, target.q_values(obs))
                 value = (logp.exp() * (smallest - self.alpha(policy) * logp)).sum(-1)
@@ -161,6 +170,7 @@ class SACLoss(Loss[Replayed, Async]):
         obs = batch.nested("obs")
         inputs, alpha = policy.act_on(obs, train=True), self.alpha(policy)
         if policy.discrete:
+            inputs = policy.head.masked(inputs, batch["masks"]) if "masks" in batch else inputs
             logp = inputs.log_softmax(-1)
             entropy = -(logp.exp() * logp).sum(-1)
             value = (logp.exp() * self.judged(policy.q_values(obs)).detach()).sum(-1)
@@ -174,11 +184,15 @@ class SACLoss(Loss[Replayed, Async]):
         """What the actor maximises, of the values of the Q-functions."""
         return values.mean(0) if self.mean_q else values.amin(0)
 
+    def wanted_entropy(self, policy: ActorQ, batch: Tensors) -> Tensor | float:
+        """The usual target entropy; of discrete actions, half of the largest that those which are allowed can have."""
+        if not policy.discrete:
+            return -float(policy.head.form.size)
+        return 0.5 * batch["masks"].sum(-1).log() if "masks" in batch else 0.5 * math.log(policy.head.inputs)
+
     def temperature_loss(self, policy: ActorQ, batch: Tensors, drawn: list[Tensor]) -> LossValue:
         """The loss of the temperature: it grows while the entropy is below its target."""
-        wanted = self.target_entropy
-        if wanted == "auto":
-            wanted = 0.5 * math.log(policy.head.inputs) if policy.discrete else -float(policy.head.form.size)
+        wanted: Tensor | float = self.wanted_entropy(policy, batch) if self.target_entropy == "auto" else self.target_entropy
         temperature = policy.temperature
         total = temperature.log().squeeze() * batch.mean(drawn[-1] - wanted)
         return LossValue(total, {"temperature": temperature.detach().squeeze()})
@@ -199,6 +213,8 @@ class TQCLoss(SACLoss):
         check.integer("TQCLoss", "drop", self.drop, least=0, most=self.spec.quantiles - 1, hint="Give it more quantiles.")
         if self.spec.quantiles < 2:
             raise PlanError("TQCLoss: its Q-functions predict quantiles: ActorQSpec(quantiles=25).")
+        if self.subset is not None or self.mean_q:
+            raise PlanError("TQCLoss: it pools the quantiles of all Q-functions; leave out subset= and mean_q=.")
 
     def td_targets(self, policy: ActorQ, target: ActorQ, batch: Tensors) -> Tensor:
         import torch
@@ -232,6 +248,11 @@ class CrossQLoss(SACLoss):
     """Updates of the Q-functions per update of actor and temperature; usually 3."""
     spec: ActorQSpec = field(default=ActorQSpec(batch_renorm=True))
     """Options of the policy."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.tau != SACLoss.tau:
+            raise PlanError("CrossQLoss: it has no target networks; leave out tau=.")
 
     def parts(self) -> Mapping[str, Part]:
         return {name: replace(part, target=None) for name, part in super().parts().items()}
@@ -280,14 +301,16 @@ class TD3Loss(Loss[Replayed, Async]):
         check.fraction("TD3Loss", "tau", self.tau)
         check.at_least_zero("TD3Loss", "smoothing", self.smoothing)
         check.at_least_zero("TD3Loss", "smoothing_clip", self.smoothing_clip)
-        if not self.spec.deterministic:
-            raise PlanError("TD3Loss: its actor is deterministic: ActorQSpec(deterministic=True).")
+        if not self.spec.deterministic or self.spec.temperature is not None:
+            raise PlanError("TD3Loss: its actor is deterministic, without a temperature: ActorQSpec(deterministic=True).")
+        if self.spec.quantiles > 1:
+            raise PlanError("TD3Loss: its Q-functions predict means, not quantiles; leave out quantiles=.")
 
     def policy(self) -> PolicySpec:
         return self.spec
 
     def parts(self) -> Mapping[str, Part]:
-        target = SoftUpdate(self.tau)
+        target = SoftUpdate(self.tau, every=self.actor_every)
         return {"critics": Part(target=target), "actor": Part(every=self.actor_every, target=target)}
 
     def losses(self, policy: Policy, batch: Tensors, /, *, target: Policy | None, steps: int) -> Losses:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Generic, Literal
 
@@ -13,18 +13,16 @@ from tflow.combinators import check
 from tflow.errors import PlanError
 from tflow.rl.learning.losses import Loss
 from tflow.rl.learning.optimizers import Adam, Optimizer
-from tflow.rl.policy.exploration import ApexEpsilons, EpsilonGreedy, Exploration
-from tflow.rl.policy.network_spec import ModelLike, Normalized, normalized
+from tflow.rl.policy.exploration import ApexEpsilons, ApexNoise, EpsilonGreedy, Exploration, GaussianNoise, OUNoise, RandomFirst
+from tflow.rl.policy.network_spec import ModelLike, normalization_of, normalized
 from tflow.rl.policy.policy_spec import ActorCriticSpec
 from tflow.types import Async
 
 Reads = TypeVar("Reads", contravariant=True)
 Requires = TypeVar("Requires", contravariant=True, bound=Async, default=Async)
 Clip = float | None
-OF_PARTS: Mapping[str, tuple[Callable[[object], bool], str]] = {
-    "optimizer": (lambda each: isinstance(each, Optimizer), "an optimiser such as Adam(lr=3e-4)"),
-    "max_grad_norm": (lambda each: each is None or isinstance(each, (int, float)), "a number above 0, or None"),
-}
+NOISE = (EpsilonGreedy, ApexEpsilons, GaussianNoise, OUNoise, ApexNoise, RandomFirst)
+"""Strategies that change actions, so that the log-probabilities of a stochastic policy would be wrong."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +64,7 @@ class Agent(Generic[Reads, Requires]):
 
     def optimizer_of(self, part: str) -> Optimizer:
         """The optimiser of a part."""
-        return self.optimizer.get(part, USUAL_OPTIMIZER) if isinstance(self.optimizer, Mapping) else self.optimizer
+        return self.optimizer[part] if isinstance(self.optimizer, Mapping) else self.optimizer
 
     def clip_of(self, part: str) -> Clip:
         """The largest gradient norm of a part."""
@@ -97,26 +95,36 @@ def check_agent(where: str, agent: AnyAgent) -> None:
             f"{where}: model must be 'auto', a description such as MLP((64, 64)), or a function that builds your module; got "
             f"{agent.model!r}."
         )
-    if isinstance(agent.model, Normalized):
+    critic_model = getattr(loss.policy(), "critic_model", None)
+    if normalization_of(agent.model) is not None or (critic_model is not None and normalization_of(critic_model) is not None):
         raise PlanError(f"{where}: nobody would gather statistics for the model Normalized(...). Say normalize_obs=True instead.")
     if tried is not None and not hasattr(tried, "start"):
         raise PlanError(f"{where}: exploration must be an exploration strategy such as EpsilonGreedy(0.1); got {tried!r}.")
-    if isinstance(tried, (EpsilonGreedy, ApexEpsilons)) and isinstance(loss.policy(), ActorCriticSpec):
+    if isinstance(tried, NOISE) and isinstance(loss.policy(), ActorCriticSpec):
         raise PlanError(
-            f"{where}: {type(tried).__name__} is for Q-learning. {type(loss).__name__} trains a stochastic policy, whose "
-            "log-probabilities would be wrong. Leave out exploration=."
+            f"{where}: {type(tried).__name__} is for off-policy learning. {type(loss).__name__} trains a stochastic policy, "
+            "whose log-probabilities would be wrong. Leave out exploration=."
         )
-    for name, (fits, example) in OF_PARTS.items():
-        given = getattr(agent, name)
-        for part, each in given.items() if isinstance(given, Mapping) else [(None, given)]:
-            if part is not None:
-                check.one_of(where, f"each part in {name}", part, tuple(loss.parts()))
-            if not fits(each):
-                raise PlanError(f"{where}: {name} must be {example}; got {each!r}.")
-            if name == "max_grad_norm" and each is not None:
-                check.positive(where, name, each)
+    parts = tuple(loss.parts())
+    for part, optimizer in agent.optimizer.items() if isinstance(agent.optimizer, Mapping) else [(parts[0], agent.optimizer)]:
+        check.one_of(where, "each part in optimizer", part, parts)
+        check.instance(where, "optimizer", optimizer, Optimizer, "an optimiser such as Adam(lr=3e-4)")
+    missing = [part for part in parts if isinstance(agent.optimizer, Mapping) and part not in agent.optimizer]
+    if missing:
+        raise PlanError(
+            f"{where}: optimizer has none for the part {' and '.join(missing)}. Give one for each of {', '.join(parts)}."
+        )
+    clips = agent.max_grad_norm
+    for part, clip in clips.items() if isinstance(clips, Mapping) else [(parts[0], clips)]:
+        check.one_of(where, "each part in max_grad_norm", part, parts)
+        if clip is not None:
+            check.positive(where, "max_grad_norm", clip)
     check.boolean(where, "normalize_obs", agent.normalize_obs)
     if agent.normalize_rewards is not None:
+        if isinstance(agent.normalize_rewards, bool):
+            raise PlanError(
+                f"{where}: normalize_rewards is a discount factor such as 0.99, or None; got {agent.normalize_rewards}."
+            )
         check.fraction(where, "normalize_rewards", agent.normalize_rewards)
     check.one_of(where, "sends", agent.sends, ("acting", "all"))
 

@@ -19,7 +19,7 @@ from tflow.rl.data.arrays import Array
 from tflow.rl.data.batch import AnyBatch, Batch
 from tflow.rl.data.moments import ByColumn
 from tflow.rl.learning.agent import Agent, AnyAgent, AnyLoss
-from tflow.rl.learning.losses import LossValue
+from tflow.rl.learning.losses import LossValue, replays
 from tflow.rl.learning.optimizers import Optimizer
 from tflow.rl.learning.parts import HardUpdate, Part, SoftUpdate
 from tflow.rl.policy.flat import PartWeights
@@ -35,7 +35,7 @@ MAX_SKIPPED = 10
 
 
 class NonFiniteGradient(TflowError):
-    """Too many gradients in a row were NaN or infinite. None of them has changed the weights."""
+    """Too many gradients in a row were NaN or infinite. The parts that they were for have not changed."""
 
 
 @dataclass(frozen=True)
@@ -89,9 +89,9 @@ def tensors_of(policy: Policy, batch: Batch[str], *, pieces: bool = False) -> Te
     return Tensors.of(batch, policy.device, length=int(batch.ends[0]) + 1)
 
 
-def with_scaled_rewards(policy: Policy, batch: Batch[str]) -> Batch[str]:
+def with_scaled_rewards(policy: Policy, loss: AnyLoss, batch: Batch[str]) -> Batch[str]:
     """Replayed rewards, divided by the current standard deviation of returns. Workers do so for rollouts."""
-    if policy.rewards is None or "discounts" not in batch:
+    if policy.rewards is None or not replays(loss):
         return batch
     return batch.with_columns({"rewards": batch["rewards"] * np.float32(policy.reward_scale)})
 
@@ -110,7 +110,7 @@ def gradients_of(
     policy: Policy, loss: AnyLoss, batch: AnyBatch, *, target: Policy | None = None, steps: int = 0
 ) -> tuple[Array, dict[str, float]]:
     """The flat gradient of the losses of all parts on a whole batch, and the stats of the losses."""
-    tensors = tensors_of(policy, loss.prepare(batch.untyped()))
+    tensors = tensors_of(policy, loss.prepare(with_scaled_rewards(policy, loss, batch.untyped())))
     reported: dict[str, torch.Tensor] = {}
     for name, evaluate in loss.losses(policy, tensors, target=target, steps=steps).items():
         value = checked(loss, evaluate(), name)
@@ -183,7 +183,7 @@ class Learner:
         optimizer: Description of the optimiser, of all parts or by part.
         max_grad_norm: Clip gradients to this norm, of each part or by part; None does not clip.
         sends: Weights that workers are sent: of the parts that act, or of all.
-        seed: Seed of minibatches and of noisy layers.
+        seed: Seed of minibatches, and of what losses draw.
         threads: Threads to compute with; None chooses by the size of the network.
     """
 
@@ -224,6 +224,9 @@ class Learner:
         self.target_updated_elsewhere = False
         """``UpdateTargetNetwork`` updates the target network, so the learner does not."""
         self._weights: tuple[int, Array] | None = None
+        self._moments: ByColumn = {}
+        self.prior = policy.moments()
+        """Running statistics that the policy began with, after a warm start."""
 
     def _make_target(self) -> Policy:
         """A copy of the policy. A part without a target rule shares its memory with the policy."""
@@ -276,11 +279,16 @@ class Learner:
             match part.rule.target:
                 case HardUpdate(every) if every is not None:
                     part.follow(self.updates, every, 1.0)
-                case SoftUpdate(tau):
-                    part.follow(self.updates, 1, tau)
+                case SoftUpdate(tau, every):
+                    part.follow(self.updates, every, tau)
 
     def load_moments(self, moments: ByColumn) -> None:
         """Take over running statistics of observations and returns, for the next batch."""
+        if moments is self._moments:
+            return
+        self._moments = moments
+        if self.prior:
+            moments = {name: self.prior[name].merged(each) if name in self.prior else each for name, each in moments.items()}
         self.policy.load_moments(moments)
         self._weights = None
         if self.target is not None:
@@ -346,7 +354,7 @@ class Learner:
 
     def _train(self, batch: AnyBatch, loss: AnyLoss, epochs: int, minibatch: int | None, steps: int) -> UpdateResult:
         pieces = loss.sequential and minibatch is not None and minibatch < len(batch)
-        tensors = tensors_of(self.policy, loss.prepare(with_scaled_rewards(self.policy, batch.untyped())), pieces=pieces)
+        tensors = tensors_of(self.policy, loss.prepare(with_scaled_rewards(self.policy, loss, batch.untyped())), pieces=pieces)
         units = len(tensors) // max(tensors.length, 1)
         rows_each = max(1.0, len(batch) / units)  # padding is no row
         size = units if minibatch is None else max(1, int(minibatch / rows_each))
@@ -396,7 +404,8 @@ class Learner:
 
     def td_errors(self, batch: AnyBatch, *, loss: AnyLoss | None = None) -> TDErrors:
         """TD errors of a batch, without training on it."""
-        return td_errors_of(self.policy, loss or self.loss, with_scaled_rewards(self.policy, batch.untyped()), target=self.target)
+        chosen = loss or self.loss
+        return td_errors_of(self.policy, chosen, with_scaled_rewards(self.policy, chosen, batch.untyped()), target=self.target)
 
     # ------------------------------------------------------------------- state
 
@@ -409,6 +418,7 @@ class Learner:
             "optimizers": {name: copy.deepcopy(part.optimizer.state_dict()) for name, part in self.parts.items()},
             "target_updated_at": {name: part.target_updated_at for name, part in self.parts.items()},
             "rng": self.rng.bit_generator.state,
+            "generators": [each.generator.get_state().numpy().copy() for each in (self.policy, self.target) if each is not None],
             "counts": [self.updates, self.rounds, self.trained, self.skipped_in_a_row],
         }
 
@@ -421,6 +431,9 @@ class Learner:
             part.optimizer.load_state_dict(copy.deepcopy(state["optimizers"][name]))
             part.target_updated_at = state["target_updated_at"][name]
         self.rng.bit_generator.state = state["rng"]
+        for each, random in zip((self.policy, self.target), state["generators"], strict=False):
+            if each is not None:
+                each.generator.set_state(torch.from_numpy(np.array(random)))
         self.updates, self.rounds, self.trained, self.skipped_in_a_row = state["counts"]
         self._weights = None
 

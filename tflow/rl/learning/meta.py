@@ -8,7 +8,8 @@ The loss repeats the inner steps, differentiably, and evaluates the outer object
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 import numpy as np
@@ -19,6 +20,7 @@ from tflow.rl.data import estimators
 from tflow.rl.data.arrays import Array
 from tflow.rl.data.batch import Batch, Rollout, Sampled
 from tflow.rl.data.episodes import NONE, Episodes
+from tflow.rl.data.moments import merged_moments
 from tflow.rl.learning.losses import MAX_LOG_RATIO, Loss, LossValue, actor_critic
 from tflow.rl.policy.policy_spec import ActorCriticSpec, PolicySpec
 from tflow.rl.policy.threads import one_thread
@@ -184,4 +186,6 @@ def before_and_after(played: list[Rollout]) -> Episodes:
     each = [batch.summary if isinstance(batch.summary, Episodes) else NONE for batch in played]
     before, after = each[0], each[-1] if len(each) > 1 else NONE
     discarded = sum(episodes.discarded for episodes in each)
-    return Episodes(after.count, after.returns, after.lengths, discarded, phases={"before": before, "after": after})
+    moments = reduce(merged_moments, (episodes.moments for episodes in each))
+    phases = {"before": replace(before, moments={}), "after": replace(after, moments={})}
+    return Episodes(after.count, after.returns, after.lengths, discarded, phases=phases, moments=moments)

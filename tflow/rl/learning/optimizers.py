@@ -75,8 +75,8 @@ class Adam(Optimizer):
     def build_for(self, part: PartWeights) -> Steps:
         import torch
 
-        made = FlatAdam(part.parameter, self)
-        if self.weight_decay and self.decays == "matrices":
+        made = self.build([part.parameter])
+        if isinstance(made, FlatAdam) and self.weight_decay and self.decays == "matrices":
             shares = [torch.full((each.numel(),), float(is_matrix(name, each))) for name, each in part.named.items()]
             made.decaying = torch.cat(shares).to(part.parameter.device)
         return made

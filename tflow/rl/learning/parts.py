@@ -22,13 +22,17 @@ class HardUpdate:
 
 @dataclass(frozen=True)
 class SoftUpdate:
-    """Moves the target network of a part towards its weights after every update (Polyak averaging)."""
+    """Moves the target network of a part towards its weights (Polyak averaging)."""
 
     tau: float = 0.005
     """Polyak coefficient; usually 0.001 to 0.02. Larger: faster, but less stable."""
 
+    every: int = 1
+    """Updates between two such moves; usually 1, in TD3 the policy delay."""
+
     def __post_init__(self) -> None:
         check.fraction("SoftUpdate", "tau", self.tau)
+        check.integer("SoftUpdate", "every", self.every, least=1)
 
 
 @dataclass(frozen=True)

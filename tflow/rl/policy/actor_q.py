@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -15,9 +16,19 @@ from tflow.errors import PlanError
 from tflow.rl.data.arrays import Array, Obs
 from tflow.rl.policy.ensemble import EnsembleMLP
 from tflow.rl.policy.flat import tensor
-from tflow.rl.policy.heads import LOG_STD_RANGE, Categorical, Deterministic, Head, SquashedGaussian, head_for
+from tflow.rl.policy.heads import LOG_STD_RANGE, Categorical, Deterministic, Head, SquashedGaussian, check_bounds, head_for
 from tflow.rl.policy.network import Flat, RecurrentEncoder, TensorObs, scaled
-from tflow.rl.policy.network_spec import MLP, DictEncoder, Encoder, ModelLike, Normalized, build_encoder, is_compound, is_image
+from tflow.rl.policy.network_spec import (
+    MLP,
+    DictEncoder,
+    Encoder,
+    ModelLike,
+    Normalized,
+    build_encoder,
+    is_compound,
+    is_image,
+    normalization_of,
+)
 from tflow.rl.policy.policy import Acted, Policy
 from tflow.rl.policy.policy_spec import ActorQSpec
 
@@ -48,6 +59,10 @@ class ActorNet(nn.Module):
         if self.layers is not None:
             renormalised: Tensor = self.layers(features, train=train)[0]
             return renormalised
+        return self.inputs(features)
+
+    def inputs(self, features: Tensor) -> Tensor:
+        """The inputs of the head, given the features."""
         assert self.out is not None
         inputs: Tensor = self.out(features)
         return inputs if self.sde is None else torch.cat((inputs, self.sde_log_std(features)), -1)
@@ -128,6 +143,8 @@ class ActorQ(Policy):
             if not isinstance(action_space, spaces.Box):
                 raise PlanError(f"A deterministic actor needs a Box action space, got {action_space}. Use DQN or SAC.")
             return Deterministic(action_space)
+        if isinstance(action_space, spaces.Box):
+            check_bounds(action_space)
         if not isinstance(action_space, (spaces.Box, spaces.Discrete)):
             raise PlanError(f"An actor with Q-functions needs a Box or Discrete action space, got {action_space}. Use PPO.")
         if isinstance(action_space, spaces.Discrete) and (self.options.quantiles > 1 or self.options.batch_renorm):
@@ -142,6 +159,9 @@ class ActorQ(Policy):
         encoder, layers = encoder_of(self.model, self.observation_space, self.action_space, whole=not spec.batch_renorm)
         actor = ActorNet(encoder, layers if spec.batch_renorm else None, self.head.inputs, sde_actions=size if spec.sde else 0)
         critic_model = self.model if spec.critic_model is None else spec.critic_model
+        how = normalization_of(self.model)
+        if how is not None and spec.critic_model is not None:
+            critic_model = replace(how, encoder=spec.critic_model)
         encoder, layers = encoder_of(critic_model, self.observation_space, self.action_space, whole=False)
         if spec.layer_norm:
             layers = MLP(layers.hidden, layers.activation, layer_norm=True)
@@ -157,10 +177,11 @@ class ActorQ(Policy):
     def rows(
         self, obs: Obs, rng: np.random.Generator, *, state: Array, masks: Array | None = None, explore: bool = True
     ) -> Acted:
-        inputs = self.net.actor(self.inputs_of(obs))
         if explore and self.options.sde:
-            actions, logp = self._explored(obs, inputs, rng)
-        elif explore:
+            actions, logp = self._explored(obs, rng)
+            return Acted(actions, logp, np.zeros(len(actions), np.float32), state)
+        inputs = self.net.actor(self.inputs_of(obs))
+        if explore:
             actions, logp = self.head.sample_numpy(inputs.cpu().numpy(), rng, masks)
         else:
             if masks is not None:
@@ -169,10 +190,11 @@ class ActorQ(Policy):
             logp = np.zeros(len(actions), np.float32)
         return Acted(actions, logp, np.zeros(len(actions), np.float32), state)
 
-    def _explored(self, obs: Obs, inputs: Tensor, rng: np.random.Generator) -> tuple[Array, Array]:
+    def _explored(self, obs: Obs, rng: np.random.Generator) -> tuple[Array, Array]:
         """Actions with state-dependent noise: a matrix per row, drawn now and then, times the features."""
         actor, size = self.net.actor, self.head.form.size
-        features = actor.encoder(self.inputs_of(obs)).cpu().numpy()
+        encoded = actor.encoder(self.inputs_of(obs))
+        features, inputs = encoded.cpu().numpy(), actor.inputs(encoded)
         assert actor.sde is not None
         if self._noise is None or len(self._noise) != len(features) or self._noise_age >= self.options.sde_every:
             scales = actor.sde.clamp(*LOG_STD_RANGE).exp().cpu().numpy()
@@ -180,7 +202,7 @@ class ActorQ(Policy):
             self._noise_age = 0
         self._noise_age += 1
         mean, log_std = inputs[:, :size], inputs[:, size:]
-        values = mean + torch.from_numpy(np.einsum("rf,rfa->ra", features, self._noise))
+        values = mean + torch.from_numpy(np.einsum("rf,rfa->ra", features, self._noise)).to(mean.device)
         logp = self.head.logp(torch.cat((mean, log_std), -1), values.tanh())
         return values.tanh().cpu().numpy(), logp.cpu().numpy()
 
@@ -224,6 +246,8 @@ def encoder_of(model: ModelLike, space: AnySpace, action_space: AnySpace, *, who
         model = DictEncoder(joint=MLP((256,), "relu")) if is_compound(space) else USUAL
     if isinstance(model, MLP) and not is_compound(space):
         return (model.build(space) if whole else Flat(space)), model
+    if isinstance(model, MLP) and not whole:
+        return DictEncoder(joint=MLP(())).build(space), model
     encoder = build_encoder(model, space, action_space)
     if isinstance(encoder, RecurrentEncoder):
         raise PlanError(f"An actor with Q-functions cannot be recurrent; got the model {model!r}. PPO, A2C, A3C and IMPALA can.")

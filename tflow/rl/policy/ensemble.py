@@ -63,10 +63,24 @@ class BatchRenorm(nn.Module):
                 d = ((mean - self.mean) / running).clamp(-5, 5)
             else:
                 r, d = torch.ones_like(std), torch.zeros_like(mean)
-            self.mean.lerp_(mean, self.momentum)
-            self.var.lerp_(var, self.momentum)
-            self.batches += 1
+        if torch.is_grad_enabled():  # TD errors are computed without, and change nothing
+            with torch.no_grad():
+                self.mean.lerp_(mean, self.momentum)
+                self.var.lerp_(var, self.momentum)
+                self.batches += 1
         return (normal * r + d) * self.scale + self.bias
+
+
+class EnsembleLayerNorm(nn.Module):
+    """Layer normalisation with a scale and a bias of each member."""
+
+    def __init__(self, members: int, features: int) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(members, 1, features))
+        self.bias = nn.Parameter(torch.zeros(members, 1, features))
+
+    def forward(self, features: Tensor) -> Tensor:
+        return nn.functional.layer_norm(features, features.shape[-1:]) * self.scale + self.bias
 
 
 class EnsembleMLP(nn.Module):
@@ -77,7 +91,7 @@ class EnsembleMLP(nn.Module):
         inputs: Size of the inputs.
         layers: The hidden layers.
         outputs: Size of the outputs.
-        dropout: Dropout probability after each hidden layer, before its normalisation.
+        dropout: Dropout probability after each hidden layer, before its normalisation; in targets too, as in DroQ.
         batch_renorm: Batch renormalisation of the inputs and after each activation.
     """
 
@@ -88,7 +102,7 @@ class EnsembleMLP(nn.Module):
         sizes = (inputs, *layers.hidden)
         self.hidden = nn.ModuleList(EnsembleLinear(members, *each) for each in pairwise(sizes))
         self.out = EnsembleLinear(members, sizes[-1], outputs)
-        self.norms = nn.ModuleList(nn.LayerNorm(size) for size in layers.hidden) if layers.layer_norm else None
+        self.norms = nn.ModuleList(EnsembleLayerNorm(members, size) for size in layers.hidden) if layers.layer_norm else None
         norms = [BatchRenorm(members if number else 1, size) for number, size in enumerate(sizes)]  # members share their inputs
         self.renorms = nn.ModuleList(norms) if batch_renorm else None
         self.activation = nn.ReLU(inplace=True) if layers.activation == "relu" else ACTIVATIONS[layers.activation]()
@@ -99,7 +113,7 @@ class EnsembleMLP(nn.Module):
         features = inputs if self.renorms is None else self.renorms[0](inputs.unsqueeze(0), train=train)[0]
         for number, layer in enumerate(self.hidden):
             features = layer(features)
-            if self.dropout and train:
+            if self.dropout:
                 kept = torch.rand(features.shape, device=features.device, generator=generator) >= self.dropout
                 features = features * kept / (1 - self.dropout)
             if self.norms is not None:

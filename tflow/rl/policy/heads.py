@@ -341,7 +341,7 @@ class Deterministic(Gaussian):
     """The action itself, squashed into [-1, 1] by tanh, which ``to_env`` rescales to the bounds (as in DDPG and TD3)."""
 
     def __init__(self, space: spaces.Box) -> None:
-        _check_bounds("Deterministic", space)
+        check_bounds(space)
         super().__init__(space, rescale=True)
         self.inputs, self.free = self.form.size, 0
 
@@ -366,11 +366,12 @@ class Deterministic(Gaussian):
         return np.tanh(inputs), np.zeros(len(inputs), np.float32)
 
 
-def _check_bounds(option: str, space: spaces.Box) -> None:
+def check_bounds(space: spaces.Box) -> None:
+    """Raise unless actions can be squashed into the bounds of their space."""
     if not (np.isfinite(space.low).all() and np.isfinite(space.high).all()):
         raise PlanError(
-            f"{option}: needs finite bounds, but the action space is {space}. Give it some with a wrapper, such as "
-            "gymnasium.wrappers.RescaleAction, or use PPO."
+            f"Squashed actions need finite bounds, but the action space is {' '.join(str(space).split())}. Give it some with "
+            "gymnasium.wrappers.TransformAction, or use PPO."
         )
 
 

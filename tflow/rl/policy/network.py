@@ -187,18 +187,26 @@ class RunningStatistics(nn.Module):
 
     mean: Tensor
     scale: Tensor
+    count: Tensor
 
     def __init__(self, column: str, shape: Sequence[int]) -> None:
         super().__init__()
         self.column = column
         self.register_buffer("mean", torch.zeros(*shape))
         self.register_buffer("scale", torch.ones(*shape))
+        self.register_buffer("count", torch.zeros(1))
 
     def load(self, moments: Moments) -> None:
         """Take over moments. ``scale`` is 1 over the standard deviation."""
         with torch.no_grad():
             self.mean.copy_(torch.from_numpy(np.array(moments.mean)))
             self.scale.copy_(torch.as_tensor(1 / np.sqrt(moments.variance + 1e-8)))
+            self.count.fill_(moments.count)
+
+    def moments(self) -> Moments | None:
+        """The moments that it was set from, up to rounding; None if there were none."""
+        count, mean, scale = int(self.count), *(each.cpu().numpy().astype(np.float64) for each in (self.mean, self.scale))
+        return Moments(count, mean, count / scale**2) if count else None
 
 
 class NormalizedEncoder(nn.Module):
@@ -208,6 +216,10 @@ class NormalizedEncoder(nn.Module):
         super().__init__()
         self.encoder, self.features, self.clip = encoder, encoder.features, clip
         floats = {name: part for name, part in parts_of(space).items() if isinstance(part, spaces.Box) and not is_image(part)}
+        if not floats:
+            raise PlanError(
+                f"normalize_obs: there is nothing to normalise in {space}; pictures and discrete parts stay as they are."
+            )
         self.names = tuple(floats)
         columns = [f"obs/{name}" if name else "obs" for name in floats]
         shapes = [part.shape for part in floats.values()]
@@ -217,7 +229,7 @@ class NormalizedEncoder(nn.Module):
         if isinstance(obs, dict):
             named = zip(self.names, self.statistics, strict=True)
             return self.encoder({**obs, **{name: self.normal(obs[name], each) for name, each in named}})
-        return self.encoder(self.normal(obs, self.statistics[0]) if self.names else obs)
+        return self.encoder(self.normal(obs, self.statistics[0]))
 
     def normal(self, values: Tensor, statistics: nn.Module) -> Tensor:
         """Values with mean 0 and standard deviation 1."""
@@ -308,4 +320,6 @@ def state_size_of(encoder: AnyEncoder) -> int:
 
 def sees_images(encoder: AnyEncoder) -> bool:
     """True if most of its work is convolutions."""
-    return isinstance(encoder.encoder if isinstance(encoder, RecurrentEncoder) else encoder, ImageEncoder)
+    while isinstance(encoder, (RecurrentEncoder, NormalizedEncoder)):
+        encoder = encoder.encoder
+    return isinstance(encoder, ImageEncoder)

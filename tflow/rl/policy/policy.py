@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from tflow.errors import PlanError
 from tflow.rl.data.arrays import Array, Obs
-from tflow.rl.data.moments import ByColumn
+from tflow.rl.data.moments import ByColumn, Moments
 from tflow.rl.envs.spaces import ObsLayout, zero_based
 from tflow.rl.policy.flat import FlatWeights, tensor
 from tflow.rl.policy.heads import Categorical, Head, head_for
@@ -77,6 +77,8 @@ class Policy(ABC):
         """Statistics of returns, if rewards are normalised."""
         if self.rewards is not None:
             self.module.add_module("rewards", self.rewards)
+        self.statistics = [each for each in self.module.modules() if isinstance(each, RunningStatistics)]
+        """Running statistics of observations and returns."""
         self.flat = FlatWeights(self.module, self.parts, self.acting)
         self.acting_only = False
         """True if only the weights that it acts with are known; those of its other parts are fresh."""
@@ -85,7 +87,7 @@ class Policy(ABC):
         self._state: Array | None = None
         self._rng = np.random.default_rng(0)
         self.generator = torch.Generator(self.device).manual_seed(0)
-        """Random state of noisy layers."""
+        """Random state of what losses draw: noisy layers, actions, dropout."""
 
     @abstractmethod
     def make_head(self, action_space: AnySpace) -> Head:
@@ -120,9 +122,13 @@ class Policy(ABC):
 
     def load_moments(self, moments: ByColumn) -> None:
         """Take over running statistics of observations and returns."""
-        for module in self.module.modules():
-            if isinstance(module, RunningStatistics) and module.column in moments:
-                module.load(moments[module.column])
+        for each in self.statistics:
+            if each.column in moments:
+                each.load(moments[each.column])
+
+    def moments(self) -> dict[str, Moments]:
+        """The running statistics that it has."""
+        return {each.column: found for each in self.statistics if (found := each.moments()) is not None}
 
     @property
     def reward_scale(self) -> float:

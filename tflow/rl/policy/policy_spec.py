@@ -124,8 +124,10 @@ class ActorQSpec(PolicySpec):
             check.positive("ActorQSpec", "temperature", self.temperature)
         if not 0 <= self.dropout < 1:
             raise PlanError(f"ActorQSpec: dropout is a probability below 1, got {self.dropout}.")
-        if self.sde and self.deterministic:
-            raise PlanError("ActorQSpec: sde=True needs a stochastic actor; explore with GaussianNoise() instead.")
+        if self.sde and (self.deterministic or self.batch_renorm):
+            raise PlanError("ActorQSpec: sde=True needs a stochastic actor without batch_renorm; try GaussianNoise() instead.")
+        if not self.sde and self.sde_every != ActorQSpec.sde_every:
+            raise PlanError("ActorQSpec: sde_every= is for state-dependent exploration; say sde=True, too, or leave it out.")
 
     def build(self, model: ModelLike, observation_space: AnySpace, action_space: AnySpace, device: Device) -> Policy:
         from tflow.rl.policy.actor_q import ActorQ

@@ -48,7 +48,7 @@ class Tensors:
 
     @staticmethod
     def of(batch: Batch[str], device: str | torch.device = "cpu", *, length: int = 0) -> Tensors:
-        """All columns of a batch on a device."""
+        """The columns of a batch as tensors on a device, each made when it is first read."""
         return Tensors(OnDemand(batch.columns, device), OnDemand(batch.finals, device), batch.ends, length)
 
     def __len__(self) -> int:

@@ -56,7 +56,7 @@ class PolicyAgents:
         self.returns = np.zeros(count)
         self.finished: list[tuple[float, int]] = []
         self.agent = agent
-        self.normalizer = Normalizer(agent, policy, count)
+        self.normalizer = Normalizer(agent, policy, count, gaps=True)
         self.moments: dict[str, Moments] = {}
         """Running statistics of the latest fragment."""
         self.recorder = self.new_recorder()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from tflow.errors import EnvError
+from tflow.errors import EnvError, TflowError
 from tflow.rl.data import arrays
 from tflow.rl.data.arrays import Array, Obs
 from tflow.rl.data.batch import AnyBatch, MultiBatch, Rollout, Sampled
@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from tflow.rl.rollout.worker_spec import WorkerSpec
 
 
+PARTS_MISSING = (
+    "the workers are sent only the weights that act, but this needs those of all parts. Say so in the agent: "
+    'Agent(loss, sends="all").'
+)
 LONGEST = 200_000
 """An episode of more steps than this is taken to be endless, and cannot be evaluated."""
 
@@ -151,13 +155,19 @@ class RolloutWorker(ABC):
         """The current observations of a policy; None before the first step."""
         return None
 
+    def check_parts(self, where: str, policy: str) -> None:
+        """Raise if losses cannot be computed here, because workers are sent the parts that act alone."""
+        if self.spec.agents[policy].sends == "acting" and self.policies[policy].acting:
+            raise TflowError(f"{where}: {PARTS_MISSING}")
+
     def td_errors(self, batch: AnyBatch) -> Array:
         """Absolute TD errors of transitions. The policy bootstraps from itself: workers have no target network."""
         from tflow.rl.learning.learner import td_errors_of, with_scaled_rewards
 
+        self.check_parts("ComputePriorities", batch.policy)
         policy, loss = self.policies[batch.policy], self.spec.agents[batch.policy].loss
         with one_thread():
-            return td_errors_of(policy, loss, with_scaled_rewards(policy, batch.untyped()), target=policy).errors
+            return td_errors_of(policy, loss, with_scaled_rewards(policy, loss, batch.untyped()), target=policy).errors
 
     def gradients(self, batch: AnyBatch, *, loss: AnyLoss | None = None) -> Gradients:
         """The gradient of the loss on a batch, with the weights of this worker."""
@@ -167,6 +177,7 @@ class RolloutWorker(ABC):
             return Gradients(nothing, rows=0, policy=name, summary=batch.summary)
         from tflow.rl.learning.learner import gradients_of
 
+        self.check_parts("ComputeGradients", name)
         chosen, policy = loss or self.spec.agents[name].loss, self.policies[name]
         with one_thread():
             target = policy if chosen.has_target else None  # workers have no target network
@@ -177,8 +188,9 @@ class RolloutWorker(ABC):
 class Normalizer:
     """Gathers the running statistics of a worker's rollouts, and divides the rewards in them by the scale of returns."""
 
-    def __init__(self, agent: AnyAgent, policy: Policy, slots: int) -> None:
-        self.agent, self.policy = agent, policy
+    def __init__(self, agent: AnyAgent, policy: Policy, slots: int, *, gaps: bool = False) -> None:
+        self.agent, self.policy, self.gaps = agent, policy, gaps
+        """``gaps``: an agent may have steps without a turn; otherwise a row that does not count ends its episode."""
         self.returns = np.zeros(slots)
         """The discounted return so far of the episode in each slot."""
 
@@ -188,8 +200,8 @@ class Normalizer:
             return {}
         found = {}
         if self.agent.normalize_obs:
-            observed = {name: column for name, column in recorder.columns.items() if name.partition("/")[0] == "obs"}
-            found = {name: Moments.of(column[recorder.valid]) for name, column in observed.items() if column.dtype.kind == "f"}
+            observed = {each.column for each in self.policy.statistics} & recorder.columns.keys()
+            found = {name: Moments.of(recorder.columns[name][recorder.valid]) for name in sorted(observed)}
         if self.agent.normalize_rewards is not None:
             found["returns"] = self.gather_returns(recorder, self.agent.normalize_rewards)
             if not replays(self.agent.loss):
@@ -202,7 +214,7 @@ class Normalizer:
         seen = np.zeros(rewards.shape)
         for step in range(recorder.steps):
             valid = recorder.valid[:, step]
-            self.returns = np.where(valid, gamma * self.returns + rewards[:, step], self.returns)
+            self.returns = np.where(valid, gamma * self.returns + rewards[:, step], self.returns if self.gaps else 0.0)
             seen[:, step] = self.returns
             self.returns[over[:, step]] = 0.0
         return Moments.of(seen[recorder.valid][:, None])
