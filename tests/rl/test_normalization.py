@@ -237,7 +237,7 @@ def test_whole_numbers_and_bytes_are_normalised_and_so_is_a_critic_of_its_own() 
 
 def test_pictures_have_nothing_to_normalise() -> None:
     agent = Agent(PPOLoss(), normalize_obs=True)
-    with pytest.raises(PlanError, match="there is nothing to normalise in .*; pictures and discrete parts stay as they are"):
+    with pytest.raises(PlanError, match=r"there is nothing to normalise in .*; pictures and discrete parts stay as they are"):
         make_policy(PPOLoss().policy(), agent.network, spaces.Box(0, 255, (64, 64, 3), np.uint8), spaces.Discrete(2))
 
 
