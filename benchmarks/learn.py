@@ -44,6 +44,7 @@ class Cell:
 
 
 PIXELS = "--env benchmarks.pixels:MinAtar/{}-v1 --model benchmarks/pixels.py:Network"
+DISCRETE = "--n-step 5 --fragment 8 --tau 0.01 --lr 1e-3 --batch 64 --learning-starts 1000 --model MLP((64,64),'relu')"
 CELLS = {
     "ppo": Cell("ppo --env CartPole-v1", 475, 180, 5_000),
     "a2c": Cell("a2c --env CartPole-v1", 475, 300, 10_000),
@@ -59,7 +60,7 @@ CELLS = {
     "crossq-pendulum": Cell("crossq --env Pendulum-v1", -200, 1500, 5_000, 20_000),
     "td3-pendulum": Cell("td3 --env Pendulum-v1", -200, 1500, 5_000, 20_000, "-152 (RL-Zoo)"),
     "ddpg-pendulum": Cell("ddpg --env Pendulum-v1", -200, 1500, 5_000, 20_000, "-152 (RL-Zoo)"),
-    "sac-cartpole": Cell("sac --env CartPole-v1", 450, 1500, 5_000, 20_000),
+    "sac-cartpole": Cell(f"sac --env CartPole-v1 {DISCRETE}", 450, 1500, 5_000, 40_000),
     "sac-lander": Cell("sac --env LunarLanderContinuous-v3 --fragment 4", 200, 7200, 10_000),
     "impala-invaders": Cell(f"impala {PIXELS.format('SpaceInvaders')} --lr 1e-3", 20, 600, 100_000),
 }
