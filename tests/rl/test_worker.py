@@ -21,7 +21,7 @@ from tflow.data import Episodes
 from tflow.envs import EnvSpec
 from tflow.errors import EnvError
 from tflow.exploration import EpsilonGreedy, ParameterNoise
-from tflow.losses import A3CLoss, DQNLoss
+from tflow.losses import A3CLoss, DQNLoss, TD3Loss
 from tflow.rl.data.arrays import Array
 from tflow.rl.data.batch import Batch, Rollout
 from tflow.rl.learning.agent import Agent, AnyAgent
@@ -547,17 +547,25 @@ def test_actions_that_do_not_count_from_0() -> None:
 # --------------------------------------------------------------------------- real envs with options
 
 
-@pytest.mark.parametrize("exploration", [GaussianNoise(0.3), OUNoise(), ParameterNoise(0.1)])
-@pytest.mark.parametrize("options", [ActorCriticSpec(), ActorCriticSpec(rescale=True), ActorCriticSpec(squash=True)])
-def test_noise_on_continuous_actions(exploration: Any, options: ActorCriticSpec) -> None:  # Any: ways to explore
-    agent: AnyAgent = Agent(A3CLoss(spec=options), MLP((4,)), exploration=exploration)
+STOCHASTIC = [ActorCriticSpec(), ActorCriticSpec(rescale=True), ActorCriticSpec(squash=True)]
+
+
+@pytest.mark.parametrize(
+    "agent",
+    [
+        *(Agent(A3CLoss(spec=options), MLP((4,)), exploration=ParameterNoise(0.1)) for options in STOCHASTIC),
+        *(Agent(TD3Loss(), MLP((4,)), exploration=noise) for noise in (GaussianNoise(0.3), OUNoise(), ParameterNoise(0.1))),
+    ],
+)
+def test_noise_on_continuous_actions(agent: AnyAgent) -> None:
     worker = SingleWorker(WorkerSpec(EnvSpec("Pendulum-v1"), {"default": agent}, num_envs=2, fragment=8), SHARD)
     batch = worker.sample()
     assert batch["actions"].shape == (16, 1)
     assert np.isfinite(batch["logp"]).all()
     taken = worker.policy.head.to_env(batch["actions"])
     assert (np.abs(taken) <= 2).all()
-    if options.rescale or options.squash:
+    options = agent.loss.policy()
+    if not isinstance(options, ActorCriticSpec) or options.rescale or options.squash:
         ends = np.array([[-1.0], [1.0]], np.float32)
         np.testing.assert_allclose(worker.policy.head.to_env(ends), [[-2], [2]], rtol=1e-6)
 

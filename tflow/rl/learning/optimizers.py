@@ -94,9 +94,8 @@ class FlatAdam:
         self.steps = 0
         self.mean, self.square = torch.zeros_like(parameter.data), torch.zeros_like(parameter.data)
         self.count = torch.zeros(())
-        self.fused: Any = (
-            getattr(torch, "_fused_adam_", None) if parameter.device.type == "cpu" else None
-        )  # Any: torch has no type
+        private = getattr(torch, "_fused_adam_", None)
+        self.fused: Any = private if parameter.device.type == "cpu" else None  # Any: torch has no type for it
         """What torch's own Adam calls: all operations in one pass. It is private, so it may be gone one day."""
         self.decaying: torch.Tensor | None = None
         """1 where weights decay, 0 elsewhere; None if all do."""
