@@ -234,7 +234,7 @@ def episodes(shape: tuple[int, ...], dtype: str, fragment: int, count: int) -> I
             "terminated": steps % 200 == 0,
             "truncated": np.zeros(fragment, bool),
         }
-        ends = np.unique([*np.flatnonzero(columns["terminated"]), fragment - 1])
+        ends = np.unique(np.append(np.flatnonzero(columns["terminated"]), fragment - 1))
         yield Batch(columns, ends=ends, finals={"obs": pictures[first + 1 + ends]})
 
 

@@ -209,6 +209,8 @@ def test_only_what_no_row_has_is_stored_beside_the_rows(
     """The final observations of episodes that are over, and those of the pieces that the envs are in."""
     envs, buffer = Envs(count), UniformBuffer(capacity, n_step=n_step, gamma=0.9)
     over: list[bool] = []  # of each row: whether its episode ended, or its env has gone no further
+    batch: Batch[str] = Batch({})
+    ended, newest = list[bool](), list[bool]()
     for _ in range(data.draw(st.integers(1, 30))):
         batch = envs.fragment(steps, data.draw(OUTCOMES))
         buffer.insert(batch)
