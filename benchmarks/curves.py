@@ -10,13 +10,14 @@ from __future__ import annotations
 import csv
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks import adapting, impala_pong, ppo
+from benchmarks import adapting, dqn, impala_pong, ppo, sac
 from benchmarks.learn import CELLS, CURVES
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -118,6 +119,8 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "reach": ppo.reach_table,
     "equal": ppo.equal_table,
     "pong": impala_pong.table,
+    "sac": partial(sac.table, "Pendulum-v1"),
+    "dqn": dqn.table,
 }
 """What stands between ``<!-- name -->`` and ``<!-- end name -->``."""
 

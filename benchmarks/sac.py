@@ -1,4 +1,4 @@
-"""SAC against Stable-Baselines3 and one file: env steps per second at equal settings (``make bench-sac``; 25 minutes).
+"""SAC against Stable-Baselines3 and one file: env steps per second at equal settings (``make bench-sac``; 12 minutes).
 
 One env; networks of 256 x 256 ReLU for actor and twin critics; one update of 256 rows per env step. Each contestant runs with one
 thread of torch's, and with as many as its library takes. The clock runs from 400 env steps after the first update.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from benchmarks.contest import OURS, PEERS, RESULTS, by_threads, hold, speeds_by_threads
 
-SEEDS = range(5)
+SEEDS = range(2)
 ENVS = {"Pendulum-v1": RESULTS / "sac_pendulum.csv", "HalfCheetah-v5": RESULTS / "sac_half_cheetah.csv"}
 PROGRAMS = {
     "tflow": (OURS, "-m", "benchmarks.peers.ours_sac"),
@@ -24,6 +24,6 @@ def table(env: str) -> str:
 
 if __name__ == "__main__":
     for env, path in ENVS.items():
-        contestants = {name: (*command, "--env", env, "--seconds", "15") for name, command in PROGRAMS.items()}
+        contestants = {name: (*command, "--env", env, "--seconds", "8") for name, command in PROGRAMS.items()}
         hold(path, by_threads(contestants), SEEDS, one_thread=False)
         print(env, table(env), sep="\n\n")

@@ -27,7 +27,7 @@ app = typer.Typer(
 MISTAKES = (PlanError, EnvError, MissingExtra, CheckpointError)
 """What was asked for cannot be: exit code 2. Other errors have exit code 1."""
 INTERRUPTED = 130
-os.environ.setdefault("GOMP_SPINCOUNT", "0")  # torch's threads wait without spinning: see tflow.rl.policy.threads
+os.environ.setdefault("GOMP_SPINCOUNT", "1000")  # torch's threads spin briefly while they wait: see tflow.rl.policy.threads
 
 
 def show_version(wanted: bool) -> None:

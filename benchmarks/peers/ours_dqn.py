@@ -1,4 +1,7 @@
-"""tflow's DQN on CartPole-v1, with the settings of its peer: four env steps, then one update."""
+"""tflow's DQN on CartPole-v1, with the settings of its peer: one update per four env steps.
+
+Eight envs are stepped together: 32 env steps, then eight updates.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,8 @@ from tflow.algos import DQN
 from tflow.models import MLP
 from tflow.rl.schedules import Linear
 
-STEPS = 4
-"""Env steps per update."""
+STEPS, ENVS = 4, 8
+"""Env steps per update, and envs."""
 
 
 def main() -> None:
@@ -23,7 +26,7 @@ def main() -> None:
     algorithm = DQN(
         env=given.env,
         num_workers=1,
-        num_envs=1,
+        num_envs=ENVS,
         fragment=STEPS,
         batch=64,
         lr=given.lr,

@@ -1,10 +1,10 @@
-"""tflow's SAC on one env, with the settings of its peers."""
+"""tflow's SAC on one env, with the settings of its peers: eight env steps, then eight updates."""
 
 from __future__ import annotations
 
 import os
 
-os.environ.setdefault("GOMP_SPINCOUNT", "0")  # as the command line does, before torch is loaded
+os.environ.setdefault("GOMP_SPINCOUNT", "1000")  # as the command line does, before torch is loaded
 
 import torch
 
@@ -22,7 +22,7 @@ def main() -> None:
         env=given.env,
         num_workers=1,
         num_envs=1,
-        fragment=1,
+        fragment=8,
         batch=256,
         lr=given.lr,
         gamma=0.99,
