@@ -157,6 +157,6 @@ def _shortened(value: object, other: object) -> str:
     """A dataclass with just those fields in which it differs from another of its class."""
     if type(value) is not type(other) or not hasattr(value, "__dataclass_fields__"):
         return repr(value)
-    names = [each.name for each in fields(value) if getattr(value, each.name) != getattr(other, each.name)]  # type: ignore[arg-type]  # see above
+    names = [each.name for each in fields(value) if not same(getattr(value, each.name), getattr(other, each.name))]  # type: ignore[arg-type]  # see above
     said = ", ".join(f"{name}={_shortened(getattr(value, name), getattr(other, name))}" for name in names)
     return f"{type(value).__name__}({said})"

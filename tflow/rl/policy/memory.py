@@ -17,7 +17,7 @@ def keep_freed_memory() -> None:
     """Let the process keep freed memory for the next tensors, once, where the C library is glibc.
 
     By default glibc returns blocks of the size of our activations to the system, which clears them page by page when they are
-    needed again: that was a sixth of the time of an update of SAC (``python -m benchmarks.where_sac``).
+    needed again: that was an eighth of the time of an update of SAC (``python -m benchmarks.where_sac``).
     """
     if not sys.platform.startswith("linux"):
         return

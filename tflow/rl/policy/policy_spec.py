@@ -125,7 +125,9 @@ class ActorQSpec(PolicySpec):
         if not 0 <= self.dropout < 1:
             raise PlanError(f"ActorQSpec: dropout is a probability below 1, got {self.dropout}.")
         if self.sde and (self.deterministic or self.batch_renorm):
-            raise PlanError("ActorQSpec: sde=True needs a stochastic actor without batch_renorm; try GaussianNoise() instead.")
+            raise PlanError(
+                "ActorQSpec: sde=True needs a stochastic actor without batch renormalisation; CrossQ and TD3 have none."
+            )
         if not self.sde and self.sde_every != ActorQSpec.sde_every:
             raise PlanError("ActorQSpec: sde_every= is for state-dependent exploration; say sde=True, too, or leave it out.")
 
