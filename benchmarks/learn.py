@@ -61,7 +61,7 @@ CELLS = {
     "td3-pendulum": Cell("td3 --env Pendulum-v1", -200, 1500, 5_000, 20_000, "-152 (RL-Zoo)"),
     "ddpg-pendulum": Cell("ddpg --env Pendulum-v1", -200, 1500, 5_000, 20_000, "-152 (RL-Zoo)"),
     "sac-cartpole": Cell(f"sac --env CartPole-v1 {DISCRETE}", 450, 1500, 5_000, 40_000),
-    "sac-lander": Cell("sac --env LunarLanderContinuous-v3 --fragment 4", 200, 7200, 10_000),
+    "sac-lander": Cell("sac --env LunarLanderContinuous-v3 --fragment 4", 200, 7200, 20_000, 200_000, "260 at 500,000 (RL-Zoo)"),
     "impala-invaders": Cell(f"impala {PIXELS.format('SpaceInvaders')} --lr 1e-3", 20, 600, 100_000),
 }
 """``maml`` is a cell, too, with a judge of its own: ``benchmarks.adapting``."""

@@ -11,8 +11,8 @@ from benchmarks.contest import OURS, PEERS, RESULTS, by_threads, hold, speeds_by
 SEEDS = range(2)
 ENVS = {"Pendulum-v1": RESULTS / "sac_pendulum.csv", "HalfCheetah-v5": RESULTS / "sac_half_cheetah.csv"}
 PROGRAMS = {
-    "tflow": (OURS, "-m", "benchmarks.peers.ours_sac"),
-    "SB3": (str(PEERS["sb3"]), "-m", "benchmarks.peers.sb3_sac"),
+    "tflow": (OURS, "-m", "benchmarks.peers.ours_control"),
+    "SB3": (str(PEERS["sb3"]), "-m", "benchmarks.peers.sb3_control"),
     "one file": (OURS, "-m", "benchmarks.peers.single_file_sac"),
 }
 

@@ -34,6 +34,13 @@ def options(env: str, *, lr: float, learning_starts: int) -> argparse.ArgumentPa
     return parser
 
 
+def control_options() -> argparse.ArgumentParser:
+    """The command line of continuous control."""
+    parser = options("Pendulum-v1", lr=3e-4, learning_starts=100)
+    parser.add_argument("--algo", choices=("sac", "td3"), default="sac")
+    return parser
+
+
 class Stopwatch:
     """Look at it after each env step or report; it evaluates when that is due, and says when to stop."""
 

@@ -1,22 +1,32 @@
-"""Stable-Baselines3's SAC on one env; the settings are its defaults."""
+"""Stable-Baselines3's SAC or TD3 on one env; settings that are not options are its defaults, and RL-Zoo's noise for TD3."""
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import Any
 
+import numpy as np
 import torch
 
-from benchmarks.peers.stopwatch import Stopwatch, options
+from benchmarks.peers.stopwatch import Stopwatch, control_options
 
 
 def main() -> None:
-    given = options("Pendulum-v1", lr=3e-4, learning_starts=100).parse_args()
+    given = control_options().parse_args()
     if given.threads is not None:
         torch.set_num_threads(given.threads)
-    model = import_module("stable_baselines3").SAC(
+    library = import_module("stable_baselines3")
+    common = import_module("stable_baselines3.common.env_util")
+    env = common.make_vec_env(given.env, seed=given.seed)
+    shape = env.action_space.shape
+    if given.algo == "sac":
+        own: dict[str, Any] = {"ent_coef": "auto"}  # Any: arguments of either algorithm
+    else:
+        noise = import_module("stable_baselines3.common.noise").NormalActionNoise
+        own = {"action_noise": noise(np.zeros(shape), 0.1 * np.ones(shape))}
+    model = getattr(library, given.algo.upper())(
         "MlpPolicy",
-        given.env,
+        env,
         learning_rate=given.lr,
         buffer_size=min(1_000_000, given.steps),
         learning_starts=given.learning_starts,
@@ -25,10 +35,10 @@ def main() -> None:
         gamma=0.99,
         train_freq=1,
         gradient_steps=1,
-        ent_coef="auto",
         policy_kwargs={"net_arch": [256, 256], "activation_fn": torch.nn.ReLU},
         seed=given.seed,
         device="cpu",
+        **own,
     )
     watch = Stopwatch(given, lambda: lambda obs: model.predict(obs, deterministic=True)[0])
 

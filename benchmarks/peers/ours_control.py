@@ -1,4 +1,4 @@
-"""tflow's SAC on one env, with the settings of its peers: eight env steps, then eight updates."""
+"""tflow's SAC or TD3 on one env, with the settings of its peers: eight env steps, then eight updates."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ os.environ.setdefault("GOMP_SPINCOUNT", "1000")  # as the command line does, bef
 
 import torch
 
-from benchmarks.peers.stopwatch import Stopwatch, options
+from benchmarks.peers.stopwatch import Stopwatch, control_options
 from tflow import LocalRuntime, Stop
-from tflow.algos import SAC
+from tflow.algos import SAC, TD3
 from tflow.models import MLP
 
 
 def main() -> None:
-    given = options("Pendulum-v1", lr=3e-4, learning_starts=100).parse_args()
+    given = control_options().parse_args()
     if given.threads is not None:
         torch.set_num_threads(given.threads)
-    algorithm = SAC(
+    algorithm = {"sac": SAC, "td3": TD3}[given.algo](
         env=given.env,
         num_workers=1,
         num_envs=1,
