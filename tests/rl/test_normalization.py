@@ -235,10 +235,11 @@ def test_whole_numbers_and_bytes_are_normalised_and_so_is_a_critic_of_its_own() 
             assert (1 / each.scale).max() < 100
 
 
-def test_pictures_have_nothing_to_normalise() -> None:
+@pytest.mark.parametrize("space", [spaces.Box(0, 255, (64, 64, 3), np.uint8), spaces.Discrete(5)], ids=["picture", "discrete"])
+def test_pictures_and_discrete_observations_stay_as_they_are(space: spaces.Space[Any]) -> None:  # Any: either
     agent = Agent(PPOLoss(), normalize_obs=True)
-    with pytest.raises(PlanError, match=r"there is nothing to normalise in .*; pictures and discrete parts stay as they are"):
-        make_policy(PPOLoss().policy(), agent.network, spaces.Box(0, 255, (64, 64, 3), np.uint8), spaces.Discrete(2))
+    policy = make_policy(PPOLoss().policy(), agent.network, space, spaces.Discrete(2))
+    assert not policy.statistics
 
 
 def test_a_warm_start_keeps_the_statistics_and_adds_to_them() -> None:

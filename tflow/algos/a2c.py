@@ -49,8 +49,12 @@ class A2C(SinglePolicy):
 
     fragment: int = 10
     """Env steps per env and update: the n of n-step returns; usually 5 to 20. Longer: less bias, more variance."""
-    lr: float | Schedule = 2e-3
+    lr: float | Schedule = 7e-4
     """Learning rate, or a schedule over env steps; usually 1e-4 to 3e-3. Larger: faster, but less stable."""
+    normalize_obs: bool = True
+    """Normalise observations by their running mean and standard deviation over all workers; they are saved with the policy."""
+    normalize_rewards: bool = True
+    """Divide rewards by the running standard deviation of discounted returns. Reported returns stay as they are."""
     lam: float = 1.0
     """GAE lambda. 0 is one-step TD, 1 the n-step return of the paper; usually 0.9 to 1. Larger: less bias, more variance."""
     value_coef: float = 0.5

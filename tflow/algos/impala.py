@@ -61,8 +61,12 @@ class IMPALA(SinglePolicy):
     fragment: int = 20
     """Env steps per env and rollout, which is one update; usually 20 to 100. Longer: less bias from bootstrapping, fewer
     updates."""
-    lr: float | Schedule = 2e-3
+    lr: float | Schedule = 7e-4
     """Learning rate, or a schedule over env steps; usually 1e-4 to 2e-3. Larger: faster, but less stable."""
+    normalize_obs: bool = True
+    """Normalise observations by their running mean and standard deviation over all workers; they are saved with the policy."""
+    normalize_rewards: bool = True
+    """Divide rewards by the running standard deviation of discounted returns. Reported returns stay as they are."""
     lam: float = 1.0
     """Lambda of V-trace: 0 is one-step TD, 1 as in the paper; usually 0.9 to 1. Larger: less bias, more variance."""
     clip_rho: float = 1.0

@@ -64,13 +64,17 @@ class PPO(SinglePolicy):
             None: off.
     """
 
-    num_envs: int = 32
+    num_envs: int = 8
     """Envs per worker, stepped together as a vector env; usually 1 to 64. More: larger batches and faster sampling."""
-    fragment: int = 64
+    fragment: int = 256
     """Env steps per env and rollout; usually 32 to 2048. Longer: less bias from bootstrapping, fewer updates."""
-    lr: float | Schedule = 3e-3
+    lr: float | Schedule = 1e-3
     """Learning rate, or a schedule over env steps; usually 1e-4 to 3e-3. Larger: faster, but less stable."""
-    epochs: int = 4
+    normalize_obs: bool = True
+    """Normalise observations by their running mean and standard deviation over all workers; they are saved with the policy."""
+    normalize_rewards: bool = True
+    """Divide rewards by the running standard deviation of discounted returns. Reported returns stay as they are."""
+    epochs: int = 10
     """Passes over each batch; usually 3 to 10. More: better use of samples, but the policy moves further from the one that
     sampled them."""
     minibatch: int = 512
@@ -85,7 +89,7 @@ class PPO(SinglePolicy):
     clipping."""
     value_coef: float = 0.5
     """Weight of the value loss; usually 0.25 to 1. Larger: a shared network learns more for the critic, less for the actor."""
-    entropy_coef: float | Schedule = 0.0
+    entropy_coef: float | Schedule = 0.01
     """Weight of the entropy bonus; usually 0 to 0.01. Larger: more exploration, slower convergence."""
     scale_values: bool = True
     """Normalise the value loss by the variance of the returns where that is above 1. Large rewards then need no scaling."""
@@ -94,7 +98,7 @@ class PPO(SinglePolicy):
     kl_coef: float | Schedule = 0.0
     """Coefficient of a penalty on the KL divergence from the policy that sampled; 0 is off, usually at most 1. Larger: smaller
     policy updates."""
-    max_kl: float | None = None
+    max_kl: float | None = 0.03
     """Early stopping: a minibatch with a larger KL divergence ends the epochs on its batch; usually 0.01 to 0.05. None: off."""
 
     def loss(self) -> Loss[Batch[Sampled | Literal["advantages", "returns"]], Sync]:

@@ -209,20 +209,20 @@ class RunningStatistics(nn.Module):
         return Moments(count, mean, count / scale**2) if count else None
 
 
+def normalizable(space: AnySpace) -> dict[str, spaces.Box]:
+    """The parts of an observation that are normalised: vectors, not images or discrete parts."""
+    return {name: part for name, part in parts_of(space).items() if isinstance(part, spaces.Box) and not is_image(part)}
+
+
 class NormalizedEncoder(nn.Module):
     """Normalises observations by running statistics, then encodes them."""
 
-    def __init__(self, encoder: Encoder, space: AnySpace, clip: float) -> None:
+    def __init__(self, encoder: Encoder, parts: Mapping[str, spaces.Box], clip: float) -> None:
         super().__init__()
         self.encoder, self.features, self.clip = encoder, encoder.features, clip
-        floats = {name: part for name, part in parts_of(space).items() if isinstance(part, spaces.Box) and not is_image(part)}
-        if not floats:
-            raise PlanError(
-                f"normalize_obs: there is nothing to normalise in {space}; pictures and discrete parts stay as they are."
-            )
-        self.names = tuple(floats)
-        columns = [f"obs/{name}" if name else "obs" for name in floats]
-        shapes = [part.shape for part in floats.values()]
+        self.names = tuple(parts)
+        columns = [f"obs/{name}" if name else "obs" for name in parts]
+        shapes = [part.shape for part in parts.values()]
         self.statistics = nn.ModuleList(RunningStatistics(*each) for each in zip(columns, shapes, strict=True))
 
     def forward(self, obs: TensorObs) -> Tensor:

@@ -236,9 +236,10 @@ class Normalized:
 
     def around(self, encoder: Encoder, observation_space: AnySpace) -> Encoder:
         """An encoder with normalisation before it."""
-        from tflow.rl.policy.network import NormalizedEncoder
+        from tflow.rl.policy.network import NormalizedEncoder, normalizable
 
-        return NormalizedEncoder(encoder, observation_space, self.clip) if self.obs else encoder
+        parts = normalizable(observation_space) if self.obs else {}
+        return NormalizedEncoder(encoder, parts, self.clip) if parts else encoder
 
 
 def normalized(model: ModelLike, *, obs: bool, rewards: bool) -> ModelLike:
