@@ -30,6 +30,7 @@ from tflow.rl.learning.meta import AdaptToTask, MAMLLoss
 from tflow.rl.policy.weights import seed_for
 from tflow.rl.rollout.worker import SingleWorker
 from tflow.rl.rollout.worker_spec import EnvLike
+from tflow.rl.schedules import Schedule
 from tflow.runtime.base import Runtime
 from tflow.types import Shard, Sync
 
@@ -70,6 +71,14 @@ class Pretraining(PPO):
     """PPO with the policy that MAML has."""
 
     env: EnvLike = field(default=EnvSpec(AnyGoal, vectorizer="native"))
+    num_envs: int = 32
+    fragment: int = 64
+    lr: float | Schedule = 3e-3
+    epochs: int = 4
+    entropy_coef: float | Schedule = 0.0
+    max_kl: float | None = None
+    normalize_obs: bool = False
+    normalize_rewards: bool = False
 
     def loss(self) -> Loss[Batch[Sampled | Literal["advantages", "returns"]], Sync]:
         loss, other = super().loss(), MAML().loss()

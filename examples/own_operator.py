@@ -53,7 +53,8 @@ def shaped(stream: Iter[Rollout, Sync]) -> Iter[Shaped, Sync]:
 
 def main(updates: int = 60) -> list[Shaped]:
     """Train, and return the batches that were trained on."""
-    config, seen = PPO(num_workers=1, num_envs=8, fragment=64, epochs=4, minibatch=128), list[Shaped]()
+    config = PPO(num_workers=1, num_envs=8, fragment=64, epochs=4, minibatch=128, normalize_rewards=False)  # ScaleRewards does
+    seen: list[Shaped] = []
     workers = config.workers(config.loss())
     rollouts = ConcatRounds(ParallelRollouts(workers).gather_rounds())
     stats = tflow.algos.ppo_plan(shaped(rollouts).tap(seen.append), workers, config)

@@ -103,7 +103,7 @@ def test_callbacks_see_every_item_and_change_nothing() -> None:
     before = sum(log.batches[:-1])
     assert before < 700 <= by_steps.env_steps
     untapped = PPO(num_workers=2, num_envs=4, fragment=32, epochs=2, minibatch=64).run(stop=Stop(env_steps=700)).finish()
-    assert (untapped.training, untapped.episodes) == (by_steps.training, by_steps.episodes)
+    assert (untapped.training, untapped.episodes.returns) == (by_steps.training, by_steps.episodes.returns)
     assert by_function.training.steps >= 2
 
 

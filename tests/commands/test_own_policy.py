@@ -113,7 +113,8 @@ def other(observation_space):
     net.features = 7
     return net
 '''
-QUICK = ("--num-envs", "2", "--fragment", "32", "--workers", "1", "--stop-steps", "300", "--plain")
+PLAIN = ("--no-normalize-obs", "--no-normalize-rewards")  # which would go on changing
+QUICK = ("--num-envs", "2", "--fragment", "32", "--workers", "1", "--stop-steps", "300", "--plain", *PLAIN)
 
 
 @pytest.fixture(autouse=True)

@@ -99,7 +99,7 @@ def pair_of(agents: dict[str, AnyAgent]) -> AnyWorkers:
 AGENT: AnyAgent = Agent(A3CLoss())
 CONTRADICTIONS: list[tuple[Callable[[], object], str]] = [
     (lambda: flow_on(dqn_plan, of(DQN()), DQN(kind="categorical")), r"dqn_plan: .*spec=QSpec\(kind='categorical'\).*'scalar'"),
-    (lambda: flow_on(ppo_plan, of(PPO()), PPO(lr=1e-5)), r"optimizer=Adam\(lr=1e-05\) and optimizer=Adam\(lr=0.003\)"),
+    (lambda: flow_on(ppo_plan, of(PPO()), PPO(lr=1e-5)), r"optimizer=Adam\(lr=1e-05\) and optimizer=Adam\(lr=0.001\)"),
     (lambda: flow_on(ppo_plan, of(PPO()), PPO(clip=0.3)), r"loss=PPOLoss\(clip=0.3\) and loss=PPOLoss\(clip=0.2\)"),
     (lambda: flow_on(ppo_plan, of(PPO()), PPO(max_grad_norm=9.0)), "max_grad_norm=9.0 and max_grad_norm=0.5"),
     (lambda: flow_on(ppo_plan, of(PPO()), PPO(model=TINY)), r"model=MLP\(.*\) and model='auto'"),

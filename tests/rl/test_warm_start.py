@@ -29,11 +29,12 @@ from tflow.rl.rollout.worker import RolloutWorker
 from tflow.rl.rollout.worker_spec import AnyWorkers, CurrentPolicy, LearnerActor, PolicyResident
 
 SMALL = MLP((8,))
+PLAIN = {"normalize_obs": False, "normalize_rewards": False}
 ALGORITHMS: dict[str, SinglePolicy] = {
-    "ppo": PPO(num_envs=2, fragment=16, epochs=1, minibatch=32, model=SMALL),
+    "ppo": PPO(num_envs=2, fragment=16, epochs=1, minibatch=32, model=SMALL, **PLAIN),
     "dqn": DQN(num_envs=2, learning_starts=32, model=SMALL),
     "sac": SAC(num_envs=2, learning_starts=32, model=SMALL),
-    "impala": IMPALA(num_envs=2, fragment=16, model=SMALL),
+    "impala": IMPALA(num_envs=2, fragment=16, model=SMALL, **PLAIN),
 }
 BOX = spaces.Box(-1, 1, (4,), np.float32)
 
@@ -155,10 +156,10 @@ def test_the_plan_stays_the_same_and_other_runs_of_the_session_are_fresh() -> No
 
 def test_options_that_do_not_change_the_network_may_differ(tmp_path: Path) -> None:
     made("ppo", spec=ActorCriticSpec(log_std=-1.0), model=LSTM(4, SMALL, length=8)).save(tmp_path / "p")
-    run = PPO(model=LSTM(4, SMALL, length=16), num_workers=1).run(start_from=tmp_path / "p")
+    run = PPO(model=LSTM(4, SMALL, length=16), num_workers=1, **PLAIN).run(start_from=tmp_path / "p")
     assert np.array_equal(weights_everywhere(run)["workers"][0], Policy.load(tmp_path / "p").flat.get())
     automatic = made("ppo", model="auto")
-    assert weights_everywhere(PPO(model=MLP(), num_workers=1).run(start_from=automatic))["workers"]
+    assert weights_everywhere(PPO(model=MLP(), num_workers=1, **PLAIN).run(start_from=automatic))["workers"]
 
 
 # --------------------------------------------------------------------------- several policies

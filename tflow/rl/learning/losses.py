@@ -196,7 +196,7 @@ class PPOLoss(Loss[PPOReads, Sync]):
     """Clip range of the values, around those predicted at sampling time. None: no clipping."""
     value_coef: float = 0.5
     """Weight of the value loss; usually 0.25 to 1."""
-    entropy_coef: float | Schedule = 0.0
+    entropy_coef: float | Schedule = 0.01
     """Weight of the entropy bonus, or a schedule; usually 0 to 0.01. Larger: more exploration."""
     scale_values: bool = True
     """Normalise the value loss by the variance of the returns where that is above 1, so that it does not dominate when rewards
@@ -205,7 +205,7 @@ class PPOLoss(Loss[PPOReads, Sync]):
     """Standardise advantages per minibatch."""
     kl_coef: float | Schedule = 0.0
     """Coefficient of the penalty on the KL divergence from the policy that sampled, or a schedule; 0 is off."""
-    max_kl: float | None = None
+    max_kl: float | None = 0.03
     """Early stopping: a minibatch with a larger KL divergence ends the epochs on its batch; usually 0.01 to 0.05. None: off."""
     spec: ActorCriticSpec = field(default=ActorCriticSpec())
     """Options of the actor-critic."""
