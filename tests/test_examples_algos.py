@@ -28,7 +28,7 @@ def test_a_loss_of_ones_own_is_what_is_made_small() -> None:
 
 def test_a_derived_loss_has_the_options_of_the_configuration() -> None:
     config = own_loss.MirrorPPO(clip=0.1, max_kl=0.5, mirror_coef=2.0)
-    assert config.loss() == own_loss.MirrorLoss(clip=0.1, max_kl=0.5, mirror_coef=2.0)
+    assert config.loss() == own_loss.MirrorLoss(clip=0.1, max_kl=0.5, mirror_coef=2.0, advantage_floor=0.1)
 
 
 def test_a_policy_with_a_module_of_ones_own_is_the_same_after_loading(tmp_path: Path) -> None:

@@ -58,6 +58,9 @@ class PPO(SinglePolicy):
         scale_values: Normalise the value loss by the variance of the returns where that is above 1. Large rewards then need no
             scaling.
         normalize: Standardise advantages per minibatch, to mean 0 and standard deviation 1.
+        advantage_floor: Least standard deviation to divide advantages by, in units of normalised returns; usually 0 to 0.3.
+            When there is little left to learn, or nothing was found yet, advantages are noise, which must not drive the policy.
+            Only with ``normalize_rewards``.
         kl_coef: Coefficient of a penalty on the KL divergence from the policy that sampled; 0 is off, usually at most 1.
             Larger: smaller policy updates.
         max_kl: Early stopping: a minibatch with a larger KL divergence ends the epochs on its batch; usually 0.01 to 0.05.
@@ -95,6 +98,10 @@ class PPO(SinglePolicy):
     """Normalise the value loss by the variance of the returns where that is above 1. Large rewards then need no scaling."""
     normalize: bool = True
     """Standardise advantages per minibatch, to mean 0 and standard deviation 1."""
+    advantage_floor: float = 0.1
+    """Least standard deviation to divide advantages by, in units of normalised returns; usually 0 to 0.3. When there is little
+    left to learn, or nothing was found yet, advantages are noise, which must not drive the policy. Only with
+    ``normalize_rewards``."""
     kl_coef: float | Schedule = 0.0
     """Coefficient of a penalty on the KL divergence from the policy that sampled; 0 is off, usually at most 1. Larger: smaller
     policy updates."""
@@ -109,6 +116,7 @@ class PPO(SinglePolicy):
             entropy_coef=self.entropy_coef,
             scale_values=self.scale_values,
             normalize=self.normalize,
+            advantage_floor=self.advantage_floor if self.normalize_rewards else 0.0,
             kl_coef=self.kl_coef,
             max_kl=self.max_kl,
         )

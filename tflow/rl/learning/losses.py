@@ -203,6 +203,8 @@ class PPOLoss(Loss[PPOReads, Sync]):
     are large."""
     normalize: bool = True
     """Standardise advantages per minibatch."""
+    advantage_floor: float = 0.0
+    """Least standard deviation to divide advantages by. Where rewards are normalised, 0.1 keeps what is noise small."""
     kl_coef: float | Schedule = 0.0
     """Coefficient of the penalty on the KL divergence from the policy that sampled, or a schedule; 0 is off."""
     max_kl: float | None = 0.03
@@ -212,6 +214,7 @@ class PPOLoss(Loss[PPOReads, Sync]):
 
     def __post_init__(self) -> None:
         check.positive("PPOLoss", "clip", schedule_of(self.clip, where="PPOLoss: clip").at(0))
+        check.at_least_zero("PPOLoss", "advantage_floor", self.advantage_floor)
         check.at_least_zero("PPOLoss", "kl_coef", schedule_of(self.kl_coef, where="PPOLoss: kl_coef").at(0))
         for name, limit in (("value_clip", self.value_clip), ("max_kl", self.max_kl)):
             if limit is not None:
@@ -232,7 +235,7 @@ class PPOLoss(Loss[PPOReads, Sync]):
         found = actor_critic(self, policy).evaluate(batch)
         advantages, clip = batch["advantages"], schedule_of(self.clip).at(steps)
         if self.normalize and len(batch) > 1:
-            advantages = batch.standardized(advantages)
+            advantages = batch.standardized(advantages, self.advantage_floor)
         log_ratio = found.logp - batch["logp"]
         ratio = log_ratio.clamp(max=MAX_LOG_RATIO).exp()
         policy_loss = -batch.mean(self.surrogate(ratio, advantages, clip))

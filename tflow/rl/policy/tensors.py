@@ -95,10 +95,10 @@ class Tensors:
         mean = self.mean(values)
         return mean, self.mean((values - mean).square()).sqrt()
 
-    def standardized(self, values: Tensor) -> Tensor:
-        """Values standardised to mean 0 and standard deviation 1."""
+    def standardized(self, values: Tensor, floor: float = 0.0) -> Tensor:
+        """Values standardised to mean 0 and standard deviation 1, or less if theirs is below ``floor``."""
         mean, std = self.moments(values)
-        return (values - mean) / (std + 1e-8)
+        return (values - mean) / (std.clamp(min=floor) + 1e-8)
 
 
 def _nested(columns: Mapping[str, Tensor], name: str) -> Tensor | dict[str, Tensor]:
