@@ -1,8 +1,8 @@
 """SAC and TD3 on HalfCheetah-v5 against Stable-Baselines3: learning curves at equal env steps (``make bench-cheetah``; an hour).
 
-One env; networks of 256 x 256 ReLU; one update of 256 rows per env step; RL-Zoo's learning rates and 10,000 random steps at first.
-Evaluations are over 10 whole episodes that begin alike for everybody (``benchmarks/peers/stopwatch.py``). What was found is kept as
-one row per evaluation in ``benchmarks/results/cheetah.csv``; runs that are there are not made again.
+One env; networks of 256 x 256 ReLU; one update of 256 rows per env step; RL-Zoo's learning rates and 10,000 random steps at
+first. Evaluations are over 10 whole episodes that begin alike for everybody (``benchmarks/peers/stopwatch.py``). What was found is
+kept as one row per evaluation in ``benchmarks/results/cheetah.csv``; runs that are there are not made again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ COLUMNS = ("contestant", "seed", "env_steps", "seconds", "evaluation")
 SEEDS = range(1)
 STEPS = range(10_000, 60_001, 10_000)
 SETTINGS = {"sac": ("--lr", "3e-4"), "td3": ("--lr", "1e-3")}
-PROGRAMS = {"tflow": (OURS, "-m", "benchmarks.peers.ours_control"), "SB3": (str(PEERS["sb3"]), "-m", "benchmarks.peers.sb3_control")}
+PROGRAMS = {
+    "tflow": (OURS, "-m", "benchmarks.peers.ours_control"),
+    "SB3": (str(PEERS["sb3"]), "-m", "benchmarks.peers.sb3_control"),
+}
 Row = dict[str, str]
 
 
@@ -28,7 +31,9 @@ def evaluations(name: str, algo: str, seed: int) -> list[Row]:
     options = ("--algo", algo, "--env", "HalfCheetah-v5", "--learning-starts", "10000", *SETTINGS[algo], "--seed", str(seed))
     steps = ("--steps", str(STEPS[-1]), "--evaluate-at", *map(str, STEPS))
     around = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run((*PROGRAMS[name], *options, *steps), stdout=subprocess.PIPE, text=True, cwd=ROOT, env=around, check=True)
+    done = subprocess.run(
+        (*PROGRAMS[name], *options, *steps), stdout=subprocess.PIPE, text=True, cwd=ROOT, env=around, check=True
+    )
     found = [json.loads(line) for line in done.stdout.splitlines() if "evaluation" in line]
     return [
         {

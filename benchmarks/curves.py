@@ -2,7 +2,8 @@
 
     python -m benchmarks.curves
 
-A row per algorithm and runtime: how many seeds reached the target, and mean and spread of the env steps and seconds they took.
+A row per cell and runtime: what the final policy of each seed is worth, the end of training over all seeds, and how far it fell
+after it had been good.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks import adapting, dqn, impala_pong, ppo, sac
-from benchmarks.learn import CELLS, CURVES
+from benchmarks import adapting, cheetah, dqn, impala_pong, ppo, sac
+from benchmarks.learn import CELLS, CURVES, Cell
+from tflow.presets import MEASURED
+from tflow.rl.data.arrays import Array
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGE, PICTURE = DOCS / "results.md", DOCS / "curves.svg"
@@ -28,13 +31,15 @@ COLOURS = {"local": "#1f77b4", "ray": "#d62728"}
 Rows = list[dict[str, float]]
 
 
-class Ended(NamedTuple):
-    """The last evaluation of a cell."""
+class Score(NamedTuple):
+    """What a run comes to."""
 
-    reached: bool
-    evaluation: float
-    env_steps: float
-    seconds: float
+    final: float
+    """The last evaluation: of the policy that a user would keep."""
+    late: float
+    """The mean evaluation over the last tenth of the budget."""
+    worst: float | None
+    """The worst evaluation after the first that reached what is asked for; None if none did, or if it was the last."""
 
 
 def read(path: Path) -> Rows:
@@ -43,21 +48,34 @@ def read(path: Path) -> Rows:
         return [{name: float(value) for name, value in row.items()} for row in csv.DictReader(file)]
 
 
-def ended(rows: Rows) -> Ended | None:
-    """How a cell ended; None if nothing was evaluated in time."""
-    if not rows:
-        return None
-    last = rows[-1]
-    return Ended(last["reached"] == 1, last["evaluation"], last["env_steps"], last["seconds"])
+def score(rows: Rows, cell: Cell) -> Score:
+    """The score of a run, over its whole budget."""
+    late = [row["evaluation"] for row in rows if row["env_steps"] > 0.9 * cell.steps] or [rows[-1]["evaluation"]]
+    evaluations, asked = column(rows, "evaluation"), cell.asked
+    first = next((place for place, value in enumerate(evaluations) if asked is not None and value >= asked), len(rows))
+    return Score(evaluations[-1], fmean(late), min(evaluations[first + 1 :], default=None))
 
 
 def found(name: str) -> dict[str, list[Rows]]:
-    """The cells of a name that were run, by runtime, one after another for each seed."""
+    """The runs of a cell, by runtime, one after another for each seed."""
     by_runtime: dict[str, list[Rows]] = defaultdict(list)
     for runtime in COLOURS:
         for path in sorted(CURVES.glob(f"{name}-{runtime}-*.csv")):
             by_runtime[runtime].append(read(path))
     return dict(by_runtime)
+
+
+def iqm(values: Array) -> Array:
+    """The interquartile mean over the last axis (arXiv 2108.13264): the mean without a quarter of the values at either end."""
+    cut = values.shape[-1] // 4
+    return np.asarray(np.sort(values, axis=-1)[..., cut : values.shape[-1] - cut].mean(axis=-1))
+
+
+def interval(values: list[float], *, draws: int = 10_000) -> tuple[float, float]:
+    """A 95 % bootstrap interval of the interquartile mean over seeds."""
+    drawn = np.random.default_rng(0).choice(np.array(values), (draws, len(values)))
+    low, high = np.percentile(iqm(drawn), (2.5, 97.5))
+    return float(low), float(high)
 
 
 def spread(values: list[float], form: str) -> str:
@@ -67,35 +85,46 @@ def spread(values: list[float], form: str) -> str:
     return f"{fmean(values):{form}}" + (f" ± {stdev(values):{form}}" if len(values) > 1 else "")
 
 
+def summary(values: list[float]) -> str:
+    """Interquartile mean with its interval."""
+    middle = f"{float(iqm(np.array(values))):,.0f}"
+    if len(values) < 2:
+        return middle
+    low, high = interval(values)
+    return f"{middle} [{low:,.0f}..{high:,.0f}]"
+
+
 def learned_table() -> str:
-    """What reached its target, when, and what did not."""
-    lines = ["| command | runtime | target | seeds that reached it | env steps | seconds |", "|---|---|---:|---:|---:|---:|"]
-    for name, cell in CELLS.items():
-        for runtime, seeds in found(name).items() if cell.steps is None else ():
-            ends = [ended(rows) for rows in seeds]
-            good = [each for each in ends if each is not None and each.reached]
-            steps, seconds = spread([each.env_steps for each in good], ",.0f"), spread([each.seconds for each in good], ".0f")
-            counts = f"{len(good)} of {len(seeds)}"
-            lines.append(f"| `tflow train {cell.words}` | {runtime} | {cell.target:g} | {counts} | {steps} | {seconds} |")
-    return "\n".join(lines)
-
-
-def budget_table() -> str:
-    """What was reached at the end of a budget, seed by seed."""
+    """Every cell that was run, whatever came of it."""
     lines = [
-        "| command | runtime | env steps | asked for | at the end, by seed | mean | published | seconds |",
-        "|---|---|---:|---:|---|---:|---:|---:|",
+        "| `tflow train ...` | runtime | env steps | final policy, by seed | last tenth: IQM [95 %] | asked for "
+        "| worst after the first success | RL-Zoo | seconds |",
+        "|---|---|---:|---|---:|---:|---:|---:|---:|",
     ]
     for name, cell in CELLS.items():
-        for runtime, seeds in found(name).items() if cell.steps is not None else ():
-            ends = [end for rows in seeds if (end := ended(rows)) is not None]
-            each = ", ".join(f"{end.evaluation:.0f}" for end in ends)
-            mean, seconds = spread([end.evaluation for end in ends], ".0f"), spread([end.seconds for end in ends], ".0f")
-            asked = f"{cell.steps:,} | {cell.target:g}"
-            lines.append(
-                f"| `tflow train {cell.words}` | {runtime} | {asked} | {each} | {mean} | {cell.published or '-'} | {seconds} |"
-            )
+        for runtime, runs in found(name).items():
+            scores = [score(rows, cell) for rows in runs]
+            finals = ", ".join(f"{each.final:,.0f}" for each in scores)
+            worst = [each.worst for each in scores if each.worst is not None]
+            published = "-" if cell.published is None else f"{cell.published:,.0f} at {cell.published_at:,}"
+            asked = "-" if cell.asked is None else f"{cell.asked:,.0f}"
+            seconds = spread([rows[-1]["seconds"] for rows in runs], ".0f")
+            late, lowest = summary([each.late for each in scores]), f"{min(worst):,.0f}" if worst else "-"
+            entries = (f"`{cell.words}`", runtime, f"{cell.steps:,}", finals, late, asked, lowest, published, seconds)
+            lines.append(f"| {' | '.join(entries)} |")
     return "\n".join(lines)
+
+
+def measured() -> str:
+    """What presets have reached, for ``tflow/presets/measured.toml``: runs of ``tflow train ALGO --env ENV``, local."""
+    lines = ["# Written by python -m benchmarks.curves. Mean return of the final policy, by seed from 0."]
+    for name, cell in CELLS.items():
+        runs = found(name).get("local", [])
+        if runs and " " not in cell.algo and cell.task.env:
+            finals = ", ".join(f"{score(rows, cell).final:.1f}" for rows in runs)
+            env = cell.task.env.rpartition(":")[2]
+            lines += [f'\n[{cell.algo}."{env}"]', f"env_steps = {cell.steps}", f"final = [{finals}]"]
+    return "\n".join(lines) + "\n"
 
 
 def adapted_table() -> str:
@@ -114,12 +143,12 @@ def adapted_table() -> str:
 
 TABLES: Mapping[str, Callable[[], str]] = {
     "learned": learned_table,
-    "budget": budget_table,
     "adapted": adapted_table,
     "reach": ppo.reach_table,
     "equal": ppo.equal_table,
     "pong": impala_pong.table,
     "sac": partial(sac.table, "Pendulum-v1"),
+    "cheetah": cheetah.table,
     "dqn": dqn.table,
 }
 """What stands between ``<!-- name -->`` and ``<!-- end name -->``."""
@@ -154,8 +183,9 @@ def draw(picture: Path) -> None:
             middle, apart = values.mean(axis=0), values.std(axis=0)
             panel.plot(steps / 1000, middle, color=COLOURS[runtime], label=f"{runtime}, {len(curves)} seeds")
             panel.fill_between(steps / 1000, middle - apart, middle + apart, color=COLOURS[runtime], alpha=0.2, linewidth=0)
-        if name in CELLS:
-            panel.axhline(CELLS[name].target, color="#888888", linewidth=0.8, linestyle=":")
+        asked = CELLS[name].asked if name in CELLS else None
+        if asked is not None:
+            panel.axhline(asked, color="#888888", linewidth=0.8, linestyle=":")
         panel.set_xlabel("thousand env steps")
         panel.legend(frameon=False, fontsize=6)
     figure.savefig(picture, metadata={"Date": None})
@@ -168,4 +198,5 @@ def column(rows: Rows, name: str) -> list[float]:
 if __name__ == "__main__":
     PAGE.write_text(filled(PAGE.read_text()))
     draw(PICTURE)
+    MEASURED.write_text(measured())
     print("\n\n".join(table() for table in TABLES.values()))

@@ -4,10 +4,10 @@
     python -m benchmarks.learn --all
     python -m benchmarks.learn --random
 
-A cell is an algorithm on an env with a seed and a runtime. It trains for a fixed number of env steps, whatever happens on the way,
-with 20 evaluations of whole episodes without exploration. It writes one small file with a row per evaluation,
-``benchmarks/curves/CELL-RUNTIME-SEED.csv``; one that is there is not made again, so that ``--all`` can be stopped and started until
-all are done; ``--again`` makes one anew. ``python -m benchmarks.curves`` puts them together in ``docs/results.md``.
+A cell is an algorithm on an env with a seed and a runtime. It trains for a fixed number of env steps, whatever happens on the
+way, with 20 evaluations of whole episodes without exploration. It writes one small file with a row per evaluation,
+``benchmarks/curves/CELL-RUNTIME-SEED.csv``; one that is there is not made again, so that ``--all`` can be stopped and started
+until all are done; ``--again`` makes one anew. ``python -m benchmarks.curves`` puts them together in ``docs/results.md``.
 """
 
 from __future__ import annotations

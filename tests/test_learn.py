@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import numpy as np
 import pytest
 
 from benchmarks import adapting, curves, learn
-from benchmarks.learn import Cell
+from benchmarks.learn import Cell, Task
 from benchmarks.pixels import Network
 from tflow.algos import PPO
 
-WORDS = "ppo --num-envs 2 --fragment 32 --model MLP((8,))"
+EASY = Task("CartPole-v1", 20.0, episodes=2)
+ALGO = "ppo --num-envs 2 --fragment 32 --model MLP((8,)) --preset none"
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    cells = {"easy": Cell(WORDS, 1.0, 60, 50), "hard": Cell(WORDS, 1e9, 0.001, 50)}
+    cells = {"one": Cell(ALGO, EASY, 2_000, 500, 1_000, seeds=2), "other": Cell(ALGO, Task("Acrobot-v1", -500), 2_000, seeds=1)}
     for module in (learn, curves):
         monkeypatch.setattr(module, "CELLS", cells)
         monkeypatch.setattr(module, "CURVES", tmp_path)
-    monkeypatch.setattr(learn, "EPISODES", 2)
     return tmp_path
 
 
@@ -31,34 +32,68 @@ def run(monkeypatch: pytest.MonkeyPatch, *words: str) -> None:
     learn.main()
 
 
-def test_a_cell_is_made_once_and_counted(
+def test_a_cell_runs_to_its_budget_and_is_made_once(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for seed in ("0", "1"):
-        run(monkeypatch, "easy", "--seed", seed)
-    run(monkeypatch, "hard")
-    assert "NOT reached: hard-local-0.csv" in capsys.readouterr().out
-    before = (folder / "easy-local-0.csv").read_text()
-    assert before.splitlines()[0] == "seconds,env_steps,updates,return,evaluation,reached"
-    assert before.splitlines()[-1].endswith(",1")
-    run(monkeypatch, "easy", "--seed", "0")
-    assert capsys.readouterr().out == "easy-local-0.csv is there already\n"
-    assert (folder / "easy-local-0.csv").read_text() == before
-    easy, hard = curves.learned_table().splitlines()[2:]
-    assert f"| `tflow train {WORDS}` | local | 1 | 2 of 2 |" in easy
-    assert "| 0 of 1 | - | - |" in hard
+    run(monkeypatch, "one", "--seed", "1")
+    before = (folder / "one-local-1.csv").read_text()
+    header, *rows = before.splitlines()
+    assert header == "seconds,env_steps,updates,return,evaluation"
+    assert len(rows) == learn.EVALUATIONS
+    assert 2_000 <= int(rows[-1].split(",")[1]) < 2_200
+    capsys.readouterr()
+    run(monkeypatch, "one", "--seed", "1")
+    assert capsys.readouterr().out == "one, seed 1: it is there already\n"
+    assert (folder / "one-local-1.csv").read_text() == before
+
+
+def test_all_cells_get_one_seed_before_the_next_and_go_on_after_a_failure(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[tuple[str, ...]] = []
+
+    def made(command: tuple[str, ...], *, check: bool) -> CompletedProcess[str]:
+        asked.append(command[3:])
+        return CompletedProcess(command, returncode=int(command[3] == "maml"))
+
+    monkeypatch.setattr("subprocess.run", made)
+    (folder / "one-local-0.csv").write_text("there")
+    run(monkeypatch, "--all", "--runtime", "local")
+    assert [(name, int(seed)) for name, _, seed, *_ in asked] == [
+        ("other", 0),
+        ("maml", 0),
+        ("one", 1),
+        ("maml", 1),
+        ("maml", 2),
+    ]
+    assert capsys.readouterr().out.endswith("Failed: maml 0 local, maml 1 local, maml 2 local\n")
+
+
+def test_the_table_tells_the_end_and_the_worst_after_the_first_success(folder: Path) -> None:
+    header = "seconds,env_steps,updates,return,evaluation\n"
+    (folder / "one-local-0.csv").write_text(header + "1,1000,1,1,450\n2,1500,2,2,90\n3,1950,3,2,400\n4,2000,3,2,500\n")
+    (folder / "one-local-1.csv").write_text(header + "1,1000,1,1,30\n2,2000,2,2,40\n")
+    (row,) = curves.learned_table().splitlines()[2:]
+    assert "| 2,000 | 500, 40 | 245 [40..450] | 404 | 90 | 500 at 1,000 | 3 ± 1 |" in row
+
+
+def test_the_interquartile_mean_leaves_out_the_extremes() -> None:
+    assert curves.iqm(np.array([1e9, 3.0, 2.0, 4.0, -1e9])) == 3
+    low, high = curves.interval([1.0, 2.0, 3.0, 4.0, 5.0])
+    assert 1 <= low < 3 < high <= 5
+    assert curves.interval([7.0, 7.0, 7.0]) == (7, 7)
 
 
 def test_curves_are_drawn_for_what_is_there(folder: Path, tmp_path: Path) -> None:
-    header = "seconds,env_steps,updates,return,evaluation,reached\n"
+    header = "seconds,env_steps,updates,return,evaluation\n"
     for runtime, seed, last in (("local", 0, 9), ("local", 1, 5), ("ray", 0, 7)):
-        rows = f"1.0,100,1,1.0,2.0,0\n2.0,200,2,2.0,{last},1\n"
-        (folder / f"easy-{runtime}-{seed}.csv").write_text(header + rows)
+        rows = f"1.0,100,1,1.0,2.0\n2.0,200,2,2.0,{last}\n"
+        (folder / f"one-{runtime}-{seed}.csv").write_text(header + rows)
     picture = tmp_path / "curves.svg"
     curves.draw(picture)
     drawn = picture.read_text()
-    assert all(f">{text}<" in drawn for text in ("easy", "local, 2 seeds", "ray, 1 seeds"))
-    assert ">hard<" not in drawn
+    assert all(f">{text}<" in drawn for text in ("one", "local, 2 seeds", "ray, 1 seeds"))
+    assert ">other<" not in drawn
     curves.draw(tmp_path / "again.svg")
     assert (tmp_path / "again.svg").read_text() == drawn, "so that it changes only when results do"
 

@@ -14,6 +14,7 @@ from tflow import __version__
 from tflow.checking.command import check
 from tflow.commands.algos import algos
 from tflow.commands.evaluate import evaluate
+from tflow.commands.presets import presets
 from tflow.commands.train import FLAGS, train
 from tflow.drawing.command import graph
 from tflow.errors import CheckpointError, EnvError, MissingExtra, PlanError, TflowError
@@ -46,6 +47,7 @@ def options(
 app.command("train", context_settings=FLAGS, add_help_option=False)(train)
 app.command("eval")(evaluate)
 app.command("algos")(algos)
+app.command("presets")(presets)
 app.command("check")(check)
 app.command("graph", context_settings=FLAGS)(graph)
 

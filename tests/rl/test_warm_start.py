@@ -29,7 +29,7 @@ from tflow.rl.rollout.worker import RolloutWorker
 from tflow.rl.rollout.worker_spec import AnyWorkers, CurrentPolicy, LearnerActor, PolicyResident
 
 SMALL = MLP((8,))
-PLAIN = {"normalize_obs": False, "normalize_rewards": False}
+PLAIN: dict[str, Any] = {"normalize_obs": False, "normalize_rewards": False}  # Any: arguments
 ALGORITHMS: dict[str, SinglePolicy] = {
     "ppo": PPO(num_envs=2, fragment=16, epochs=1, minibatch=32, model=SMALL, **PLAIN),
     "dqn": DQN(num_envs=2, learning_starts=32, model=SMALL),

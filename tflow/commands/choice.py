@@ -14,6 +14,7 @@ from tflow.algos.evaluation import with_evaluation
 from tflow.algos.names import ALGORITHMS
 from tflow.combinators.runnable import Plan
 from tflow.errors import PlanError
+from tflow.presets import Preset, no_preset, preset_for
 from tflow.rl.metrics import Metrics
 from tflow.sentences import did_you_mean
 from tflow.settings.fields import affirmed, configured
@@ -31,6 +32,8 @@ class Choice(NamedTuple):
 
     algorithm: Algorithm
     run: RunSettings
+    preset: Preset | None = None
+    """Where fields come from that nothing else said; None if there are no such fields."""
 
     def plan(self) -> Plan[Metrics]:
         """The plan that is run."""
@@ -57,8 +60,26 @@ def chosen(words: Sequence[str], options: Mapping[str, object | None] | None = N
         where = f" {str(file)!r} has no algo in its table [run]." if file else ""
         raise PlanError(f"Which algorithm?{where} Say one of {', '.join(ALGORITHMS)}: tflow train ppo --env CartPole-v1.")
     kind = algorithm_named(settings.algo)
+    said = merged(fields, affirmed(kind, by_flag))
+    preset = preset_of(kind, settings.preset, said)
     listing = f" tflow algos {settings.algo} lists them."
-    return Choice(configured(kind, merged(fields, affirmed(kind, by_flag)), others=OPTIONS, listing=listing), settings)
+    algorithm = configured(kind, {**({} if preset is None else preset.fields), **said}, others=OPTIONS, listing=listing)
+    return Choice(algorithm, settings, preset)
+
+
+def preset_of(kind: type[Algorithm], wanted: str, said: Mapping[str, object]) -> Preset | None:
+    """The preset that fills in what was not said; None if it would fill in nothing."""
+    if wanted == "none":
+        return None
+    name = next((name for name, each in ALGORITHMS.items() if each is kind), "")
+    if wanted == "auto":
+        usual = next(each.default for each in dataclasses.fields(kind) if each.name == "env")
+        found = preset_for(name, said.get("env", usual))
+    else:
+        found = preset_for(name, wanted)
+        if found is None:
+            raise no_preset(name or kind.__name__, wanted)
+    return found if found is not None and found.fields.keys() - said.keys() else None
 
 
 def algorithm_named(name: str) -> type[Algorithm]:

@@ -48,9 +48,10 @@ class Trained(NamedTuple):
 
 def single(choice: Choice, out: Path | None, *, plain: bool) -> None:
     """One run in a folder of its own."""
-    with place_for(choice, out) as folder:
-        found = trained(choice, folder, plain=plain)
     console = Output(highlight=False, markup=False, soft_wrap=True)
+    with place_for(choice, out) as folder:
+        tell_preset(choice, console)
+        found = trained(choice, folder, plain=plain)
     console.print(f"\n{ending(found.run)}")
     for line in next_steps(found.run, folder):
         console.print(line)
@@ -63,9 +64,10 @@ def several(choice: Choice, seeds: Sequence[int], out: Path | None, *, plain: bo
     console = Output(highlight=False, markup=False, soft_wrap=True)
     rows: list[dict[str, float]] = []
     with place_for(choice, out) as folder:
+        tell_preset(choice, console)
         try:
             for seed in seeds:
-                each = trained(Choice(choice.algorithm, replace(choice.run, seed=seed)), folder / f"seed-{seed}", plain=plain)
+                each = trained(choice._replace(run=replace(choice.run, seed=seed)), folder / f"seed-{seed}", plain=plain)
                 if each.interrupted:
                     break
                 rows.append({"seed": seed, **scores(each.run), "seconds": round(each.seconds, 1)})
@@ -79,6 +81,12 @@ def several(choice: Choice, seeds: Sequence[int], out: Path | None, *, plain: bo
                 console.print(f"{len(rows)} of {len(seeds)} seeds have finished.")
     if len(rows) < len(seeds):
         raise SystemExit(INTERRUPTED)
+
+
+def tell_preset(choice: Choice, console: Output) -> None:
+    """Say where settings come from that nobody has given."""
+    if choice.preset is not None:
+        console.print(f"With the preset for {choice.preset.env} (--preset none for the defaults).")
 
 
 @contextmanager
@@ -103,7 +111,7 @@ def place_for(choice: Choice, out: Path | None) -> Iterator[Path]:
 
 def trained(choice: Choice, folder: Path, *, plain: bool) -> Trained:
     """Train to the end, or until Ctrl-C."""
-    algorithm, settings = choice
+    algorithm, settings = choice.algorithm, choice.run
     keeper = RunFolder(folder)
     with settings.open() as session, ended_like_ctrl_c():
         run = algorithm.run(

@@ -24,6 +24,9 @@ def train(
     config: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Settings from a TOML file, such as the config.toml of a run.")
     ] = None,
+    preset: Annotated[
+        str | None, typer.Option(metavar="ENV|none", help="Settings for an env, which tflow presets lists. Default: of the env.")
+    ] = None,
     runtime: Annotated[
         str | None, typer.Option(metavar="local|ray", help="In this process (default), or a process per worker.")
     ] = None,
@@ -75,6 +78,7 @@ def train(
     if seed is not None and seeds is not None:
         raise PlanError("Give --seed for one run or --seeds for several, not both.")
     options: dict[str, object | None] = {
+        "preset": preset,
         "runtime": runtime,
         "address": address,
         "seed": seed,

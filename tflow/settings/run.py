@@ -27,6 +27,9 @@ class RunSettings:
 
     algo: str = ""
     """The algorithm: a name that tflow algos lists, or FILE.py:NAME of your own."""
+    preset: str = "auto"
+    """Settings that were chosen for an env (tflow presets lists them): auto takes those of the env, if there are some; none the
+    defaults; an id those of another env. What is said otherwise has precedence."""
     runtime: Literal["local", "ray"] = "local"
     """local: everything in this process; ray: each worker a process of its own."""
     address: str | None = None

@@ -1,0 +1,44 @@
+"""``tflow presets``: lists settings that were chosen for an env, and what they have reached."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tflow.observe.console import Output
+
+if TYPE_CHECKING:
+    from tflow.presets import Preset
+
+
+def presets(
+    algo: Annotated[str | None, typer.Argument(help="An algorithm: lists its presets only.", show_default=False)] = None,
+) -> None:
+    """List the presets: settings of an algorithm for an env, and what they were measured to reach."""
+    from tflow.presets import no_preset
+    from tflow.presets import presets as all_presets
+
+    found = [each for each in all_presets() if algo in (None, each.algo)]
+    if algo is not None and not found:
+        raise no_preset(algo, "")
+    console = Output(highlight=False, markup=False, soft_wrap=True)
+    wide = max(len(each.env) for each in found)
+    console.print(f"{'algorithm':10} {'env':{wide}} {'env steps':>10}  final return, by seed", style="dim")
+    for each in found:
+        steps, reached = "-", "not measured"
+        if each.measured is not None:
+            steps, reached = f"{each.measured.env_steps:,}", ", ".join(f"{value:,.0f}" for value in each.measured.final)
+        console.print(f"{each.algo:10} {each.env:{wide}} {steps:>10}  {reached}")
+        if each.fields:
+            console.print(" " * 11 + flags(each), style="dim")
+    console.print(f"\nOthers take the defaults. Train with one: {found[0].command}. Without it: --preset none.")
+
+
+def flags(preset: Preset) -> str:
+    """Its settings, as one would write them."""
+    written = {name: str(value) for name, value in preset.fields.items()}
+    return " ".join(
+        f"--{name.replace('_', '-')} {value if value.isalnum() else shlex.quote(value)}" for name, value in written.items()
+    )
