@@ -1,7 +1,7 @@
 """SAC and TD3 on HalfCheetah-v5 against Stable-Baselines3: learning curves at equal env steps (``make bench-cheetah``; an hour).
 
 One env; networks of 256 x 256 ReLU; one update of 256 rows per env step; RL-Zoo's learning rates and 10,000 random steps at
-first. Evaluations are over 10 whole episodes that begin alike for everybody (``benchmarks/peers/stopwatch.py``). What was found is
+first. Evaluations are over 10 whole episodes that begin alike for all (``benchmarks/peers/stopwatch.py``). What was found is
 kept as one row per evaluation in ``benchmarks/results/cheetah.csv``; runs that are there are not made again.
 """
 

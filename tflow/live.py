@@ -59,6 +59,14 @@ class Progress(Protocol):
         """Seconds on the runtime's clock."""
         ...
 
+    def seconds(self) -> float:
+        """Seconds since the run began."""
+        ...
+
+    def is_over(self) -> bool:
+        """True if the time of the run is over: what takes long may be cut short."""
+        ...
+
     def env_steps(self, actors: Actors[W], /) -> int:
         """The env steps in all items of these actors that have reached the driver."""
         ...

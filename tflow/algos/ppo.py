@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tflow.algos.algorithm import SinglePolicy, agreed
+from tflow.combinators import check
 from tflow.combinators.runnable import Plan
 from tflow.combinators.stream import Iter
+from tflow.errors import PlanError
 from tflow.rl.data.advantages import ComputeAdvantages
 from tflow.rl.data.batch import Batch, Rollout, Sampled
 from tflow.rl.data.batching import ConcatRounds
@@ -46,7 +48,7 @@ class PPO(SinglePolicy):
             are.
         epochs: Passes over each batch; usually 3 to 10. More: better use of samples, but the policy moves further from the one
             that sampled them.
-        minibatch: Rows per gradient step; usually 64 to 4096. Larger: fewer and less noisy updates.
+        minibatch: Rows per gradient step, at most those of a batch; usually 64 to 4096. Larger: fewer and less noisy updates.
         lam: GAE lambda. 0 is one-step TD, 1 Monte Carlo; usually 0.9 to 0.99. Larger: less bias, more variance.
         clip: Clip range of the probability ratio (epsilon in the paper), or a schedule; usually 0.1 to 0.3. Larger: larger
             policy updates.
@@ -81,7 +83,7 @@ class PPO(SinglePolicy):
     """Passes over each batch; usually 3 to 10. More: better use of samples, but the policy moves further from the one that
     sampled them."""
     minibatch: int = 512
-    """Rows per gradient step; usually 64 to 4096. Larger: fewer and less noisy updates."""
+    """Rows per gradient step, at most those of a batch; usually 64 to 4096. Larger: fewer and less noisy updates."""
     lam: float = 0.95
     """GAE lambda. 0 is one-step TD, 1 Monte Carlo; usually 0.9 to 0.99. Larger: less bias, more variance."""
     clip: float | Schedule = 0.2
@@ -107,6 +109,17 @@ class PPO(SinglePolicy):
     policy updates."""
     max_kl: float | None = 0.03
     """Early stopping: a minibatch with a larger KL divergence ends the epochs on its batch; usually 0.01 to 0.05. None: off."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check.integer("PPO", "epochs", self.epochs, least=1)
+        check.integer("PPO", "minibatch", self.minibatch, least=1)
+        rows = self.num_workers * self.num_envs * self.fragment
+        said = f"a batch has {self.num_workers} x {self.num_envs} x {self.fragment} = {rows:,} rows (workers x envs x fragment)"
+        if rows < 2 and self.normalize:
+            raise PlanError(f"PPO: advantages are standardised over a batch, but {said}. Sample more, or say normalize=False.")
+        if self.minibatch > rows and self.minibatch != PPO.minibatch:
+            raise PlanError(f"PPO: minibatch is {self.minibatch:,}, but {said}. Make it smaller, or sample more.")
 
     def loss(self) -> Loss[Batch[Sampled | Literal["advantages", "returns"]], Sync]:
         return PPOLoss(

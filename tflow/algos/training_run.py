@@ -39,7 +39,7 @@ class Stop:
     updates: int | None = None
     """Gradient steps."""
     seconds: float | None = None
-    """Seconds since the first report; checked about once a second."""
+    """Seconds since training began; looked at between calls to workers, and between minibatches."""
 
     def __post_init__(self) -> None:
         for name in ("env_steps", "updates"):
@@ -98,8 +98,8 @@ class Callback:
 class TrainingRun:
     """A training run. Iterate over it for ``Metrics``; ``policy()`` is the current policy, also afterwards.
 
-    When a stop condition is reached, an evaluation that is running or due is awaited and reported. It is a context manager:
-    leaving it, or the end, closes all workers. The learned policy stays available.
+    When a stop condition is reached, an evaluation that is running or due is awaited and reported, unless the time is over. It is
+    a context manager: leaving it, or the end, closes all workers. The learned policy stays available.
     """
 
     def __init__(
@@ -143,7 +143,10 @@ class TrainingRun:
         try:
             self._start()
             found = next(self.run, None)
-            reached = "the plan ended" if found is None else self._seen(found)
+            if found is None and self.run.is_over and self.metrics is None:  # there is nothing to show yet
+                self.run.limit(None)
+                found = next(self.run, None)
+            reached = self._ending() if found is None else self._seen(found)
         except BaseException as error:  # callbacks and stop functions are user code, too
             self._end(_failure(error), error)
             if isinstance(error, StopIteration):  # a loop over this run would take it for the end
@@ -192,6 +195,8 @@ class TrainingRun:
     def _start(self) -> None:
         if not self._started:
             self._started = True
+            if isinstance(self.stop, Stop):
+                self.run.limit(self.stop.seconds)
             for each in self._callbacks:
                 self._begun.append(each)
                 each.started(self)
@@ -200,11 +205,16 @@ class TrainingRun:
         """Pass a report to the callbacks. Returns the stop condition that is reached, if any."""
         self.metrics = metrics
         reached = self._reached(metrics)
-        if reached:
+        if reached and not self.run.is_over:
             self.metrics = self._with_final_evaluation(metrics)
         for each in self._callbacks:
             each.reported(self, self.metrics)
         return reached
+
+    def _ending(self) -> str:
+        """Why there are no more reports."""
+        in_time = self.metrics is None or not self.run.is_over
+        return "the plan ended" if in_time else f"{self.stop.seconds:,} seconds"  # type: ignore[union-attr]  # it has set the limit
 
     def _reached(self, metrics: Metrics) -> str:
         if isinstance(self.stop, Stop):

@@ -37,7 +37,7 @@ class Choice(NamedTuple):
 
     def plan(self) -> Plan[Metrics]:
         """The plan that is run."""
-        plan, every = self.algorithm.plan(), self.run.eval_every
+        plan, every = self.algorithm.plan(), self.run.evaluates_every
         return plan if every is None else with_evaluation(plan, every=every, episodes=self.run.eval_episodes)
 
 

@@ -40,6 +40,8 @@ class Trained(NamedTuple):
 
     run: TrainingRun
     seconds: float
+    best: str = ""
+    """What the best policy is worth, in words."""
 
     @property
     def interrupted(self) -> bool:
@@ -53,6 +55,8 @@ def single(choice: Choice, out: Path | None, *, plain: bool) -> None:
         tell_preset(choice, console)
         found = trained(choice, folder, plain=plain)
     console.print(f"\n{ending(found.run)}")
+    if found.best:
+        console.print(found.best)
     for line in next_steps(found.run, folder):
         console.print(line)
     if found.interrupted:
@@ -117,7 +121,7 @@ def trained(choice: Choice, folder: Path, *, plain: bool) -> Trained:
         run = algorithm.run(
             stop=settings.stop(EnvSpec.of(algorithm.env)),
             callbacks=(keeper, ShowProgress(live=False if plain else None)),
-            eval_every=settings.eval_every,
+            eval_every=settings.evaluates_every,
             eval_episodes=settings.eval_episodes,
             runtime=session,
             seed=settings.seed,
@@ -136,7 +140,7 @@ def trained(choice: Choice, folder: Path, *, plain: bool) -> Trained:
         except TflowError as error:
             steps = 0 if run.metrics is None else run.metrics.env_steps
             raise TflowError(f"Training failed after {steps:,} env steps: {error} What was saved is in {folder}.") from error
-    return Trained(run, keeper.seconds)
+    return Trained(run, keeper.seconds, keeper.best_in_words)
 
 
 @contextmanager
@@ -167,7 +171,9 @@ def ending(run: TrainingRun) -> str:
     known = {name: value for name, value in returns(run.metrics).items() if math.isfinite(value)}
     means = " and ".join(f"{value:.1f}{f' ({name})' if name else ''}" for name, value in known.items())
     how = {"interrupted": "Interrupted", "the plan ended": "The plan ended"}.get(run.outcome, f"Reached {run.outcome}")
-    return f"{how}: {f'mean return {means}' if means else 'no episode has ended'} {spent}."
+    latest = run.metrics.evaluation
+    told = f" The latest evaluation, at {latest.weights_at:,} env steps: {latest.mean_return:.1f}." if latest.count else ""
+    return f"{how}: {f'mean return {means}' if means else 'no episode has ended'} {spent}.{told}"
 
 
 def next_steps(run: TrainingRun, folder: Path) -> list[str]:

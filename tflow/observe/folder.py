@@ -6,7 +6,8 @@
     plan.svg, plan.txt  the plan, drawn, and as ``print(plan)`` shows it, with its messages
     metrics.csv, metrics.jsonl, tensorboard/
     policy.safetensors  the latest policy; with several, one policy-NAME.safetensors each
-    best.safetensors    the policy with the best evaluation, if there were evaluations
+    best.safetensors    the policy with the best evaluation, if there were evaluations; run.json tells that evaluation, by which
+                        it was chosen, and another on other episodes, which tells what it is worth
     start.safetensors   the policy that it started from, if that was in no file
     run.json            status and outcome; the env and the models, for plans that no configuration describes
 """
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
     from tflow.rl.rollout.starting import StartSource
     from tflow.rl.rollout.worker_spec import WorkerSpec
 
+OTHER_EPISODES = 1_000_003
+"""Seed of the episodes that the best policy is evaluated on at the end; no evaluation in a run begins with these."""
 CONFIG, STATUS = "config.toml", "run.json"
 WRITTEN = (CONFIG, STATUS, "plan.txt", "plan.svg", "metrics.csv", "metrics.jsonl")
 """What must not be there before: nothing is written over."""
@@ -72,6 +75,10 @@ class RunFolder(Callback):
         self.save_every_s = check.positive("RunFolder", "save_every_s", save_every_s)
         self.log_every_s = check.at_least_zero("RunFolder", "log_every_s", log_every_s)
         self.best = float("-inf")
+        """The best evaluation so far."""
+        self.best_confirmed: float | None = None
+        """The evaluation of that policy on other episodes; known at the end."""
+        self._best_policies: dict[str, Policy] = {}
         self.seconds = 0.0
         """Duration of the run, set at the end."""
         self._open = False
@@ -149,6 +156,8 @@ class RunFolder(Callback):
             if run.metrics is not None:
                 self._log(run.metrics)
                 self._save(LATEST, run.policies())
+                if error is None and not run.run.is_over:
+                    self._confirm_best(run)
         except BaseException:
             status = "failed"
             raise
@@ -172,6 +181,25 @@ class RunFolder(Callback):
         if policies:  # else the evaluation worker has died since: keep the previous best
             self.best = mean_return
             self._save(BEST, policies)
+            self._best_policies = policies
+
+    def _confirm_best(self, run: TrainingRun) -> None:
+        """Evaluate the best policy on other episodes than those that it was chosen by, which favoured it."""
+        from tflow.rl.rollout.evaluate import evaluate
+
+        spec = run.workers.spec
+        if len(self._best_policies) == 1 and not any(loss.adapts for loss in spec.losses.values()):
+            (policy,) = self._best_policies.values()
+            found = evaluate(policy, spec.env, episodes=run.eval_episodes, seed=OTHER_EPISODES + run.seed)
+            self.best_confirmed = found.mean_return
+
+    @property
+    def best_in_words(self) -> str:
+        """What the best policy is worth; empty if there is none."""
+        if not math.isfinite(self.best):
+            return ""
+        other = "" if self.best_confirmed is None else f"; on other episodes: {self.best_confirmed:.1f}"
+        return f"The best policy was chosen by an evaluation of {self.best:.1f}{other}."
 
     def _save(self, kind: str, policies: Mapping[str, Policy]) -> None:
         for name, policy in policies.items():
@@ -190,7 +218,8 @@ class RunFolder(Callback):
             "versions": {"tflow": tflow.__version__, "python": platform.python_version()},
             "seconds": round(self.seconds, 3) or None,
             "metrics": {} if metrics is None else finite(metrics.flat()),
-            "best_evaluation": self.best if math.isfinite(self.best) else None,
+            "best_chosen_by": self.best if math.isfinite(self.best) else None,
+            "best_evaluation": self.best_confirmed,
         }
         aside = self.path / f".{STATUS}"
         aside.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")

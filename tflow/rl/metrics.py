@@ -163,16 +163,15 @@ class MetricsState:
     evaluation: Episodes = NONE
     evaluations: int = 0
     speed: Speed = field(default_factory=Speed)
-    began: float = -1.0
-    refreshed_at: float = 0.0
+    refreshed_at: float | None = None
     env_steps: int = 0
     trained: int = 0
 
     def refreshed(self, progress: Progress, workers: Actors[object]) -> MetricsState:
         """The same, or refreshed if that is due."""
         now = progress.now()
-        if self.began < 0:
-            return replace(self, began=now, refreshed_at=now)
+        if self.refreshed_at is None:
+            return replace(self, refreshed_at=now, speed=Speed(progress.seconds()))
         if now - self.refreshed_at < REFRESH_S:
             return self
         steps, rows, past = progress.env_steps(workers), self.training.rows, now - self.refreshed_at
@@ -184,7 +183,7 @@ class MetricsState:
             for policy, found in each.staleness.items():
                 staleness[policy] = staleness[policy].merged(found) if policy in staleness else found
         per_s = (steps - self.env_steps) / past, (rows - self.trained) / past
-        speed = Speed(now - self.began, *per_s, busy, staleness, progress.ledger())
+        speed = Speed(progress.seconds(), *per_s, busy, staleness, progress.ledger())
         return replace(self, speed=speed, refreshed_at=now, env_steps=steps, trained=rows)
 
 

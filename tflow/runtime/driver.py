@@ -56,8 +56,23 @@ class Driver(Site):
         self.events: dict[LiveShard, int] = {}
         """Events of this run that are on their way to each shard."""
 
+        self.began = runtime.now()
+        """When the first item was asked for."""
+        self.ends_at: float | None = None
+        """When the consumer will take no more items; None: whenever they come."""
+
     def now(self) -> float:
         return self.runtime.now()
+
+    @property
+    def is_over(self) -> bool:
+        """True if the time of the run is over."""
+        return self.ends_at is not None and self.runtime.now() >= self.ends_at
+
+    @property
+    def time_left(self) -> float | None:
+        """Seconds until it is; None if there is no limit."""
+        return None if self.ends_at is None else max(self.ends_at - self.runtime.now(), MIN_WAIT_S)
 
     def live(self, actors: Actors[object]) -> LivePool:
         """The live actors of a description that the plan names."""

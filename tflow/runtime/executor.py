@@ -61,6 +61,7 @@ class Run(Generic[T]):
         self._runtime = runtime if runtime is not None else LocalRuntime()
         self._driver = Driver(plan.node, self._runtime, seed=seed, fuse=fuse)
         self._sink: Cell | None = None
+        self._seconds: float | None = None
         self._ended = False
         self._failure: BaseException | None = None
         self._provenance = NOWHERE
@@ -74,7 +75,7 @@ class Run(Generic[T]):
         self._check_open()
         shown_at = self._driver.now()
         try:
-            while not self._ended:
+            while not self._ended and not self._driver.is_over:
                 answer: Answer | None = None
                 for answer in islice(self._started().stream, 64):
                     if type(answer) is tuple:
@@ -115,6 +116,9 @@ class Run(Generic[T]):
 
     def _started(self) -> Cell:
         if self._sink is None:
+            self._driver.began = self._driver.now()
+            if self._seconds is not None:
+                self._driver.ends_at = self._driver.began + self._seconds
             self._sink = build(self.plan.node, self._driver, fuse=self._driver.fuse, cells=DRIVER_CELLS)
         return self._sink
 
@@ -134,7 +138,7 @@ class Run(Generic[T]):
                 if isinstance(cell, Gather):
                     cell.raise_failure()
         elif driver.mailbox.in_flight:
-            driver.collect()
+            driver.collect(timeout=driver.time_left)
             self._raise_failed_message()
         elif driver.has_arrivals:  # a look in between has collected what a cell was waiting for: ask again
             driver.has_arrivals = False
@@ -156,6 +160,21 @@ class Run(Generic[T]):
             stacklevel=4,
         )
         return self._driver.now()
+
+    def limit(self, seconds: float | None) -> None:
+        """Yield no more items when so many seconds have passed since the first one was asked for; None yields them again.
+
+        Time is looked at between calls to actors, and between minibatches, so that it is over soon even if items are rare.
+        """
+        self._check_open()
+        self._seconds = None if seconds is None else check.positive("limit", "seconds", seconds)
+        if self._sink is not None:
+            self._driver.ends_at = None if seconds is None else self._driver.began + seconds
+
+    @property
+    def is_over(self) -> bool:
+        """True if the time that ``limit`` gave is over."""
+        return self._driver.is_over
 
     # ------------------------------------------------------------------- looking at it
 

@@ -58,6 +58,12 @@ class RunProgress:
     def now(self) -> float:
         return self.driver.now()
 
+    def seconds(self) -> float:
+        return self.driver.now() - self.driver.began
+
+    def is_over(self) -> bool:
+        return self.driver.is_over
+
     def env_steps(self, actors: Actors[W], /) -> int:
         return self.driver.sampled.get(actors, (0, None))[0]
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from tflow.runtime.base import Runtime
 
 
+EVAL_EVERY, LEAST_EVAL_EVERY, EVALUATIONS = 25_000, 5_000, 20
+"""What ``eval_every = "auto"`` means."""
 StartText: TypeAlias = str | Mapping[str, str]
 """What a run starts from, as files say it."""
 
@@ -42,9 +44,9 @@ class RunSettings:
     """Stop after this many env steps."""
     stop_time: float | None = None
     """Stop after this many seconds."""
-    eval_every: int | None = None
-    """Env steps between evaluations, which run alongside training."""
-    eval_episodes: int = 10
+    eval_every: int | None | Literal["auto"] = "auto"
+    """Env steps between evaluations, which run alongside training; auto: a twentieth of stop_steps, at least 5,000, or 25,000."""
+    eval_episodes: int = 20
     """Episodes per evaluation. More: less noise."""
     start_from: StartText | None = None
     """Start with the weights of this policy file or run folder; for several policies, {'NAME': 'FILE', ...}."""
@@ -54,11 +56,18 @@ class RunSettings:
         check.one_of("tflow train", "runtime", self.runtime, ("local", "ray"))
         if self.address is not None and self.runtime != "ray":
             raise PlanError("tflow train: an address is that of a Ray cluster. Say --runtime ray, too.")
-        if self.eval_every is not None:
+        if self.eval_every is not None and self.eval_every != "auto":
             check.integer("tflow train", "eval_every", self.eval_every, least=1)
         for name in ("stop_steps", "stop_time"):
             if getattr(self, name) is not None:
                 check.positive("tflow train", name, getattr(self, name))
+
+    @property
+    def evaluates_every(self) -> int | None:
+        """Env steps between evaluations; None if there are none."""
+        if self.eval_every != "auto":
+            return self.eval_every
+        return EVAL_EVERY if self.stop_steps is None else max(LEAST_EVAL_EVERY, int(self.stop_steps) // EVALUATIONS)
 
     @staticmethod
     def of(run: TrainingRun) -> RunSettings:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -337,6 +337,7 @@ class Learner:
         epochs: int = 1,
         minibatch: int | None = None,
         steps: int = 0,
+        until: Callable[[], bool] = lambda: False,
     ) -> UpdateResult:
         """Train on a batch.
 
@@ -346,13 +347,16 @@ class Learner:
             epochs: Passes over the batch, each in a new random order.
             minibatch: Rows per gradient step; None takes the whole batch.
             steps: Env steps so far, for schedules.
+            until: No more updates on this batch as soon as this is true.
         """
         if not len(batch):
             return UpdateResult()
         with threads(self.threads):
-            return self._train(batch, loss or self.loss, epochs, minibatch, steps)
+            return self._train(batch, loss or self.loss, epochs, minibatch, steps, until)
 
-    def _train(self, batch: AnyBatch, loss: AnyLoss, epochs: int, minibatch: int | None, steps: int) -> UpdateResult:
+    def _train(
+        self, batch: AnyBatch, loss: AnyLoss, epochs: int, minibatch: int | None, steps: int, until: Callable[[], bool]
+    ) -> UpdateResult:
         pieces = loss.sequential and minibatch is not None and minibatch < len(batch)
         tensors = tensors_of(self.policy, loss.prepare(with_scaled_rewards(self.policy, loss, batch.untyped())), pieces=pieces)
         units = len(tensors) // max(tensors.length, 1)
@@ -365,6 +369,8 @@ class Learner:
             if found is None:
                 break
             made, skipped = made + found, skipped + (not found)
+            if until():
+                break
         rows = len(batch) if made + skipped else 0
         self.trained += rows
         once = report.td_errors is not None and epochs == 1 and size >= units

@@ -188,6 +188,7 @@ class TrainOneStep(LiveOp[Reads, TrainStats, Requires]):
             epochs=self.epochs,
             minibatch=self.minibatch,
             steps=live.progress.env_steps(self.workers),
+            until=live.progress.is_over,
         )
         version = live[self.workers].version(batch.policy)
         normalize(live, self.workers, batch.policy, learner)
