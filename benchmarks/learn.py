@@ -95,6 +95,7 @@ TWO = Task("", 23.7)
 
 CELLS = {
     "ppo-cartpole": Cell("ppo", CARTPOLE, 500_000, 500, 100_000),
+    "ppo-cartpole-defaults": Cell("ppo --preset none", CARTPOLE, 500_000, 500, 100_000),
     "a2c-cartpole": Cell("a2c", CARTPOLE, 500_000, 500, 500_000),
     "a3c-cartpole": Cell("a3c", CARTPOLE, 500_000),
     "impala-cartpole": Cell("impala", CARTPOLE, 500_000),
@@ -120,6 +121,7 @@ CELLS = {
     "a2c-lander": Cell("a2c", LANDER, 200_000, 156, 200_000),
     "impala-lander": Cell("impala", LANDER, 1_000_000, seeds=3),
     "dqn-lander": Cell("dqn", LANDER, 100_000, 154, 100_000),
+    "dqn-lander-defaults": Cell("dqn --preset none", LANDER, 100_000, 154, 100_000, seeds=3),
     "ppo-landercontinuous": Cell("ppo", LANDER_CONTINUOUS, 500_000, 271, 1_000_000),
     "sac-landercontinuous": Cell("sac", LANDER_CONTINUOUS, 200_000, 260, 500_000, seeds=3),
     "ppo-walker": Cell("ppo", WALKER, 2_000_000, 250, 5_000_000, seeds=3),

@@ -41,7 +41,10 @@ def train(
     stop_steps: Annotated[str | None, typer.Option(metavar="N", help="Stop after this many env steps.")] = None,
     stop_time: Annotated[str | None, typer.Option(metavar="S", help="Stop after this many seconds.")] = None,
     eval_every: Annotated[
-        str | None, typer.Option(metavar="N|none", help="Env steps between evaluations, alongside training. Default: 25,000, or by stop-steps.")
+        str | None,
+        typer.Option(
+            metavar="N|none", help="Env steps between evaluations, alongside training. Default: 25,000, or by stop-steps."
+        ),
     ] = None,
     eval_episodes: Annotated[str | None, typer.Option(metavar="N", help="Episodes per evaluation. Default: 20.")] = None,
     start_from: Annotated[

@@ -12,6 +12,7 @@ from rich.live import Live
 from tflow.algos.training_run import Callback, Stop, TrainingRun
 from tflow.observe.console import Output
 from tflow.observe.view import View, clock
+from tflow.observe.watch import Watch
 from tflow.rl.metrics import Metrics
 
 LINE_EVERY_S = 5.0
@@ -27,10 +28,12 @@ class ShowProgress(Callback):
         self.live = self.console.is_terminal and not self.console.is_dumb_terminal if live is None else live
         self.title = title
         self._view = View("")
+        self._watch = Watch()
         self._display: Live | None = None
         self._line_at = 0.0
 
     def started(self, run: TrainingRun) -> None:
+        self._watch = Watch()
         self._view = View(self.title or title_of(run), run.stop if isinstance(run.stop, Stop) else None)
         if self.live:
             self._display = Live(
@@ -46,6 +49,10 @@ class ShowProgress(Callback):
 
     def reported(self, run: TrainingRun, metrics: Metrics) -> None:
         self._view.see(metrics)
+        for sentence in self._watch.see(metrics):
+            self._view.warnings.append(sentence)
+            if not self.live:
+                self.console.print(f"Warning: {sentence}", soft_wrap=True)
         now = time.monotonic()
         if not self.live and now >= self._line_at:
             self._line_at = now + LINE_EVERY_S

@@ -30,6 +30,7 @@ LEAST_SHARE = 0.005
 SHORTEST = 40
 """Narrower than this, nothing can be read; it is drawn so wide and cut."""
 HISTORY = 400
+MOST_WARNINGS = 2
 APPLIED = ("for_each", "par_for_each", "call", "hand_off")
 
 
@@ -67,6 +68,7 @@ class View:
         self.over = False
         self.metrics: Metrics | None = None
         self.history: deque[float] = deque(maxlen=HISTORY)
+        self.warnings: deque[str] = deque(maxlen=MOST_WARNINGS)
         self._began = time.monotonic()
         self._ended = 0.0
         self._noted_at = 0.0
@@ -140,6 +142,7 @@ class View:
                 parts.append(both)
             else:
                 parts += [numbers, *([Text(""), _operators(busy, inner)] if busy else [])]
+            parts += [Text(f"Warning: {each}", style="yellow") for each in list(self.warnings)]
             body = Group(*parts)
         return Panel(body, title=Text(self.title, style="bold", overflow="ellipsis"), title_align="left", width=width)
 

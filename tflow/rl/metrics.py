@@ -6,6 +6,7 @@ waits for one.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
@@ -128,7 +129,10 @@ class Metrics(Frozen):
             "episodes": self.episodes.count,
             "episodes_discarded": self.episodes.discarded,
             "return": self.episodes.mean_return,
+            "return_min": min(self.episodes.returns, default=math.nan),
+            "return_max": max(self.episodes.returns, default=math.nan),
             "length": self.episodes.mean_length,
+            "truncated": self.episodes.truncated / max(self.episodes.count, 1),
             "trained": self.training.rows,
             "updates": self.training.updates,
             "updates_skipped": self.training.skipped,

@@ -44,7 +44,7 @@ class RunSettings:
     """Stop after this many env steps."""
     stop_time: float | None = None
     """Stop after this many seconds."""
-    eval_every: int | None | Literal["auto"] = "auto"
+    eval_every: int | Literal["auto"] | None = "auto"
     """Env steps between evaluations, which run alongside training; auto: a twentieth of stop_steps, at least 5,000, or 25,000."""
     eval_episodes: int = 20
     """Episodes per evaluation. More: less noise."""

@@ -30,6 +30,8 @@ class Episodes(Frozen):
     """Of an evaluation: env steps of all workers when its weights were sent."""
     moments: Mapping[str, ByColumn] = field(default_factory=dict)
     """By policy: running statistics of all observations and returns so far, for agents that normalise them."""
+    truncated: int = 0
+    """Episodes that were truncated, such as by a time limit."""
 
     def merged(self, later: Episodes) -> Episodes:
         """The statistics of both together.
@@ -45,6 +47,7 @@ class Episodes(Frozen):
             _merged(self.phases, later.phases),
             max(self.weights_at, later.weights_at),
             merged_moments(self.moments, later.moments),
+            self.truncated + later.truncated,
         )
 
     def __repr__(self) -> str:

@@ -132,6 +132,21 @@ def td_errors_of(policy: Policy, loss: AnyLoss, batch: AnyBatch, *, target: Poli
     raise TflowError(f"{type(loss).__name__} gives no TD errors (LossValue.td_errors), so there are no priorities to update.")
 
 
+def batch_stats(batch: Batch[str]) -> dict[str, float]:
+    """How well the values that were predicted at sampling time explain the returns, how large these are, and how far continuous
+    actions spread."""
+    found = {}
+    if "returns" in batch and "values" in batch:
+        returns = batch["returns"]
+        variance = float(returns.var())
+        if variance > 1e-8:  # else there is nothing to explain
+            found["explained_variance"] = 1 - float((returns - batch["values"]).var()) / variance
+        found["value_scale"] = float(np.abs(returns).mean())
+    if "actions" in batch and batch["actions"].dtype.kind == "f":
+        found["action_std"] = float(batch["actions"].std(axis=0).mean())
+    return found
+
+
 def loss_name(part: str) -> str:
     """What the loss of a part is called in metrics."""
     return "loss" if part == WHOLE else f"{part}_loss"
@@ -146,6 +161,9 @@ class TrainedPart:
         self.description = optimizer
         self.optimizer = optimizer.build_for(weights)
         self.max_norm = max_norm
+        self.norms = self.steps = 0.0
+        """Sum of the norms of gradients, before clipping, and how many there were, since the last report."""
+        self.lr = 0.0
         self.target: PartWeights | None = None
         self.target_updated_at = 0
         """The update after which the target network was last updated."""
@@ -156,13 +174,22 @@ class TrainedPart:
         norm = float(torch.linalg.vector_norm(gradient))
         if not math.isfinite(norm):
             return False
+        self.norms, self.steps = self.norms + norm, self.steps + 1
         if self.max_norm is not None and norm > self.max_norm:
             gradient.mul_(self.max_norm / norm)
-        lr = schedule_of(self.description.lr).at(steps)
+        self.lr = schedule_of(self.description.lr).at(steps)
         for group in self.optimizer.param_groups:
-            group["lr"] = lr * group.get("lr_scale", 1.0)
+            group["lr"] = self.lr * group.get("lr_scale", 1.0)
         self.optimizer.step()
         return True
+
+    def report(self, name: str) -> dict[str, float]:
+        """The learning rate, and the mean norm of the gradients since the last report."""
+        if not self.steps:
+            return {}
+        mean, self.norms, self.steps = self.norms / self.steps, 0.0, 0.0
+        prefix = "" if name == WHOLE else f"{name}_"
+        return {f"{prefix}lr": self.lr, f"{prefix}grad_norm": mean}
 
     def follow(self, updates: int, every: int, tau: float) -> bool:
         """Update the target network if at least ``every`` updates were made since the last time; True if so."""
@@ -358,7 +385,8 @@ class Learner:
         self, batch: AnyBatch, loss: AnyLoss, epochs: int, minibatch: int | None, steps: int, until: Callable[[], bool]
     ) -> UpdateResult:
         pieces = loss.sequential and minibatch is not None and minibatch < len(batch)
-        tensors = tensors_of(self.policy, loss.prepare(with_scaled_rewards(self.policy, loss, batch.untyped())), pieces=pieces)
+        prepared = loss.prepare(with_scaled_rewards(self.policy, loss, batch.untyped()))
+        tensors = tensors_of(self.policy, prepared, pieces=pieces)
         units = len(tensors) // max(tensors.length, 1)
         rows_each = max(1.0, len(batch) / units)  # padding is no row
         size = units if minibatch is None else max(1, int(minibatch / rows_each))
@@ -375,7 +403,11 @@ class Learner:
         self.trained += rows
         once = report.td_errors is not None and epochs == 1 and size >= units
         td_errors = report.td_errors.detach().cpu().numpy() if once and report.td_errors is not None else None
-        return UpdateResult(rows, made, skipped, report.means(), td_errors)
+        return UpdateResult(rows, made, skipped, {**report.means(), **batch_stats(prepared), **self.optimizer_stats()}, td_errors)
+
+    def optimizer_stats(self) -> dict[str, float]:
+        """Learning rate and norm of the gradients of each part since the last call."""
+        return {key: value for name, part in self.parts.items() for key, value in part.report(name).items()}
 
     def _update(self, loss: AnyLoss, batch: Tensors, steps: int, report: LossReport) -> bool | None:
         """One update: a step of every part that is due, each with the parts before it updated. False if a gradient was not

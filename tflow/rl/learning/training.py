@@ -263,7 +263,9 @@ class ApplyGradients(LiveOp[Gradients, TrainStats, Async]):
         if made:
             shards = live.shards(self.workers) if self.to == "source" else None
             version = publish(live, self.workers, item.policy, learner.weights, shards)
-        return TrainStats(item.policy, item.rows, int(made), int(not made), version, lag, item.stats)
+        return TrainStats(
+            item.policy, item.rows, int(made), int(not made), version, lag, {**item.stats, **learner.optimizer_stats()}
+        )
 
 
 class UpdateWeights(RefOp[V]):

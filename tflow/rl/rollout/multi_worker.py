@@ -203,6 +203,7 @@ class MultiWorker(RolloutWorker):
             self.agents_of[name] = PolicyAgents(name, policy, self.explorers[name], group.slots, spec.fragment, spec.agents[name])
             self.perturb(name, policy.flat.get())
         self.lengths = np.zeros(spec.num_envs, dtype=np.int64)
+        self.truncated = 0
         self.returns = np.zeros(spec.num_envs)
 
     def latest_obs(self, policy: str) -> Obs | None:
@@ -250,6 +251,7 @@ class MultiWorker(RolloutWorker):
         broken = sorted({slot // agents for slot in taken.failed})
         over = np.flatnonzero(taken.over)
         finished = list(zip(self.returns[over].tolist(), self.lengths[over].tolist(), strict=True))
+        self.truncated += int(np.asarray(taken.truncated.reshape(-1, agents).any(axis=1))[over].sum())
         fresh = [*over, *broken]
         self.returns[fresh] = 0
         self.lengths[fresh] = 0
@@ -261,7 +263,8 @@ class MultiWorker(RolloutWorker):
         for name, group in self.agents_of.items():
             by_policy[name] = _episodes(group.finished)
             group.finished = []
-        return _episodes(finished, discarded, by_policy)
+        truncated, self.truncated = self.truncated, 0
+        return replace(_episodes(finished, discarded, by_policy), truncated=truncated)
 
     def play_episodes(self) -> Episodes:
         self.restart_episodes()

@@ -238,7 +238,7 @@ class Lane:
         self.began = np.zeros(envs.num, dtype=np.int64)
         """The step of this fragment at which the current episode of each env started."""
         self.finished: list[tuple[float, int]] = []
-        self.discarded = 0
+        self.discarded = self.truncated = 0
 
     def reset(self, seed: int, task: object) -> None:
         """Start new episodes."""
@@ -296,6 +296,7 @@ class Lane:
             assert taken.final_obs is not None
             recorder.end(self.rows.start + ended, step, self.following(taken.final_obs, ended))
             self.finished += zip(self.returns[ended].tolist(), self.lengths[ended].tolist(), strict=True)
+            self.truncated += int((~taken.terminated[ended]).sum())
             self.over(ended, step)
         if len(ended) or taken.failed:
             over[list(taken.failed)] = True
@@ -389,10 +390,13 @@ class SingleWorker(RolloutWorker):
     def summary(self) -> Episodes:
         """Statistics of the episodes that ended since the last call."""
         found = [episode for lane in self.lanes for episode in lane.finished]
-        discarded = sum(lane.discarded for lane in self.lanes)
+        discarded, truncated = (
+            sum(each) for each in zip(*((lane.discarded, lane.truncated) for lane in self.lanes), strict=True)
+        )
         for lane in self.lanes:
-            lane.finished, lane.discarded = [], 0
-        return Episodes(len(found), tuple(each for each, _ in found), tuple(length for _, length in found), discarded)
+            lane.finished, lane.discarded, lane.truncated = [], 0, 0
+        returns, lengths = tuple(each for each, _ in found), tuple(length for _, length in found)
+        return Episodes(len(found), returns, lengths, discarded, truncated=truncated)
 
     def values(self, finals: Following) -> Array:
         return self.policy.values(arrays.nested(finals, "obs"), finals["state"])
@@ -419,7 +423,7 @@ class SingleWorker(RolloutWorker):
                 found[env].append((float(before[0][env] + recorder.columns["rewards"][row, 0]), int(before[1][env]) + 1))
             self.steps += int(recorder.valid[lane.rows].sum())
             self.check_ends(lane.lengths)
-        lane.finished = []
+        lane.finished, lane.truncated = [], 0
         return [(nth, episode) for each in found for nth, episode in enumerate(each[:wanted])]
 
     def close(self) -> None:
