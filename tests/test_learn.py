@@ -20,7 +20,7 @@ ALGO = "ppo --num-envs 2 --fragment 32 --model MLP((8,)) --preset none"
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    cells = {"one": Cell(ALGO, EASY, 2_000, 500, 1_000, seeds=2), "other": Cell(ALGO, Task("Acrobot-v1", -500), 2_000, seeds=1)}
+    cells = {"one": Cell(ALGO, EASY, 4_000, 500, 1_000, seeds=2), "other": Cell(ALGO, Task("Acrobot-v1", -500), 4_000, seeds=1)}
     for module in (learn, curves):
         monkeypatch.setattr(module, "CELLS", cells)
         monkeypatch.setattr(module, "CURVES", tmp_path)
@@ -40,7 +40,7 @@ def test_a_cell_runs_to_its_budget_and_is_made_once(
     header, *rows = before.splitlines()
     assert header == "seconds,env_steps,updates,return,evaluation"
     assert len(rows) == learn.EVALUATIONS
-    assert 2_000 <= int(rows[-1].split(",")[1]) < 2_200
+    assert 4_000 <= int(rows[-1].split(",")[1]) < 4_200
     capsys.readouterr()
     run(monkeypatch, "one", "--seed", "1")
     assert capsys.readouterr().out == "one, seed 1: it is there already\n"
@@ -71,10 +71,10 @@ def test_all_cells_get_one_seed_before_the_next_and_go_on_after_a_failure(
 
 def test_the_table_tells_the_end_and_the_worst_after_the_first_success(folder: Path) -> None:
     header = "seconds,env_steps,updates,return,evaluation\n"
-    (folder / "one-local-0.csv").write_text(header + "1,1000,1,1,450\n2,1500,2,2,90\n3,1950,3,2,400\n4,2000,3,2,500\n")
-    (folder / "one-local-1.csv").write_text(header + "1,1000,1,1,30\n2,2000,2,2,40\n")
+    (folder / "one-local-0.csv").write_text(header + "1,1000,1,1,450\n2,1500,2,2,90\n3,3950,3,2,400\n4,4000,3,2,500\n")
+    (folder / "one-local-1.csv").write_text(header + "1,1000,1,1,30\n2,4000,2,2,40\n")
     (row,) = curves.learned_table().splitlines()[2:]
-    assert "| 2,000 | 500, 40 | 245 [40..450] | 404 | 90 | 500 at 1,000 | 3 ± 1 |" in row
+    assert "| 4,000 | 500, 40 | 245 [40..450] | 404 | 90 | 500 at 1,000 | 3 ± 1 |" in row
 
 
 def test_the_interquartile_mean_leaves_out_the_extremes() -> None:

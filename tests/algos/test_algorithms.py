@@ -67,6 +67,8 @@ from tflow.rl.envs.samples import MultiCartPole
 from tflow.rl.policy.policy import QPolicy
 from tflow.rl.policy.weights import WHOLE
 from tflow.rl.schedules import Linear, Schedule, schedule_of
+from tflow.runtime.base import Call
+from tflow.runtime.local import LocalRuntime
 from tflow.runtime.refs import carriers
 from tflow.runtime.sim import SimRuntime
 
@@ -228,6 +230,71 @@ def test_a_run_stops_and_what_was_learned_stays() -> None:
     policy = run.policy()
     assert isinstance(policy, Policy)
     assert int(policy.act(np.zeros(4, np.float32))) in (0, 1)
+
+
+class Clock(LocalRuntime):
+    """Time passes by a second per call to an actor, and by a hundredth whenever somebody looks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.time, self.calls = 0.0, 0
+
+    def now(self) -> float:
+        self.time += 0.01
+        return self.time
+
+    def execute(self, call: Call) -> None:
+        self.time, self.calls = self.time + 1, self.calls + 1
+        super().execute(call)
+
+
+def test_time_is_over_between_two_calls_even_if_reports_are_rare() -> None:
+    clock = Clock()
+    run = PPO(num_workers=20, num_envs=1, fragment=8, epochs=1, minibatch=32, model=TINY).run(
+        stop=Stop(seconds=30), runtime=clock
+    )
+    last = run.finish()
+    assert run.outcome == "30 seconds"
+    assert last.training.steps == 1, "the second round was not finished"
+    assert 20 < clock.calls <= 30
+
+
+def test_time_is_over_between_two_minibatches_and_something_is_always_reported() -> None:
+    clock = Clock()
+    algorithm = PPO(num_workers=1, num_envs=2, fragment=32, epochs=100, minibatch=8, model=TINY, max_kl=None)
+    run = algorithm.run(stop=Stop(seconds=2), runtime=clock)
+    last = run.finish()
+    assert run.outcome == "2 seconds"
+    assert 10 < last.training.updates < 300, "of 800 in the first batch"
+    run = algorithm.run(stop=Stop(seconds=0.001), runtime=Clock())
+    assert run.finish().training.updates == 1, "the first report came too late, and is shown"
+
+
+def test_seconds_count_from_the_start() -> None:
+    clock = Clock()
+    last = PPO(num_workers=5, num_envs=1, fragment=8, model=TINY).run(stop=Stop(updates=10), runtime=clock).finish()
+    assert 5 <= last.speed.seconds <= clock.time
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        (
+            {"minibatch": 1_000, "num_workers": 1, "num_envs": 2, "fragment": 8},
+            "minibatch is 1,000, but a batch has 1 x 2 x 8 = 16",
+        ),
+        (
+            {"num_workers": 1, "num_envs": 1, "fragment": 1},
+            "advantages are standardised over a batch, but a batch has 1 x 1 x 1 = 1",
+        ),
+        ({"epochs": 0}, "epochs must be at least 1"),
+    ],
+)
+def test_batches_that_cannot_be(fields: dict[str, int], message: str) -> None:
+    with pytest.raises(PlanError, match=f"PPO: {message}"):
+        PPO(**fields)  # type: ignore[arg-type]  # whichever they are
+    PPO(num_workers=1, num_envs=1, fragment=1, normalize=False)
+    PPO(num_workers=1, num_envs=1, fragment=8)
 
 
 def test_finish_and_stop_by_a_function() -> None:

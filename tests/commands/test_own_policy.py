@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tflow import Policy, cli, evaluate
+from tests.commands.conftest import Typed
+from tflow import Policy, evaluate
 from tflow.commands.evaluate import evaluate_asked
 from tflow.commands.targets import Asked
 from tflow.errors import CheckpointError
@@ -126,23 +126,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.fixture
-def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[Any, str, str]]:
-    def run(*words: str) -> tuple[Any, str, str]:  # Any: an exit code
-        monkeypatch.setattr(sys, "argv", ["tflow", *words])
-        with pytest.raises(SystemExit) as left:
-            cli.main()
-        out, err = capsys.readouterr()
-        return left.value.code or 0, out, err
-
-    return run
-
-
 def spec(**fields: Any) -> Any:  # Any: of a file that is made above
     return find("own_policy.py:WorldSpec")(**fields)  # type: ignore[operator]  # it is a class
-
-
-Typed = Callable[..., tuple[Any, str, str]]  # Any: an exit code
 
 
 def test_it_is_trained_saved_evaluated_and_loaded(typed: Typed) -> None:

@@ -36,7 +36,8 @@ from tflow.errors import CheckpointError, ShardFailed
 from tflow.losses import A3CLoss
 from tflow.models import MLP, ActorCriticSpec
 from tflow.observe import loggers
-from tflow.observe.folder import fresh_folder
+from tflow.observe.folder import OTHER_EPISODES, fresh_folder
+from tflow.rl.rollout.evaluate import evaluate
 from tflow.settings.fields import configured
 from tflow.settings.files import read_file
 from tflow.settings.run import RunSettings
@@ -178,7 +179,19 @@ def test_the_best_is_kept_when_it_is_better(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(TrainingRun, "evaluated_policies", evaluated)
     SMALL.run(stop=Stop(updates=1), callbacks=[keeper, judge]).finish()
     assert judge.kept == [3.0, 3.0, 5.0, 5.0, 6.0, 6.0]
-    assert status_of(tmp_path / "run")["best_evaluation"] == 6.0
+    assert status_of(tmp_path / "run")["best_chosen_by"] == 6.0
+
+
+def test_the_best_is_reported_on_other_episodes_than_those_it_was_chosen_by(tmp_path: Path) -> None:
+    keeper = RunFolder(tmp_path / "run")
+    SMALL.run(stop=Stop(env_steps=600), callbacks=[keeper], eval_every=100, eval_episodes=3).finish()
+    best = Policy.load(tmp_path / "run" / "best.safetensors")
+    again = evaluate(best, "CartPole-v1", episodes=3, seed=OTHER_EPISODES)
+    assert keeper.best_confirmed == again.mean_return != keeper.best
+    status = status_of(tmp_path / "run")
+    assert (status["best_chosen_by"], status["best_evaluation"]) == (keeper.best, again.mean_return)
+    said = f"chosen by an evaluation of {keeper.best:.1f}; on other episodes: {again.mean_return:.1f}."
+    assert keeper.best_in_words.endswith(said)
 
 
 def test_a_policy_of_ones_own_kind_is_saved(tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ class Algorithm(ABC):
         stop: Stop | Callable[[Metrics], bool] | None = None,
         callbacks: Sequence[Callback] = (),
         eval_every: int | None = None,
-        eval_episodes: int = 10,
+        eval_episodes: int = 20,
         runtime: Runtime | None = None,
         seed: int = 0,
         start_from: StartFrom | None = None,

@@ -111,7 +111,7 @@ class TrainingRun:
         algorithm: Algorithm | None = None,
         seed: int = 0,
         eval_every: int | None = None,
-        eval_episodes: int = 10,
+        eval_episodes: int = 20,
         start_from: StartFrom | None = None,
     ) -> None:
         self._started = False
@@ -143,9 +143,6 @@ class TrainingRun:
         try:
             self._start()
             found = next(self.run, None)
-            if found is None and self.run.is_over and self.metrics is None:  # there is nothing to show yet
-                self.run.limit(None)
-                found = next(self.run, None)
             reached = self._ending() if found is None else self._seen(found)
         except BaseException as error:  # callbacks and stop functions are user code, too
             self._end(_failure(error), error)
@@ -297,7 +294,7 @@ def train(
     stop: Stop | Callable[[Metrics], bool] | None = None,
     callbacks: Sequence[Callback] = (),
     eval_every: int | None = None,
-    eval_episodes: int = 10,
+    eval_episodes: int = 20,
     runtime: Runtime | None = None,
     seed: int = 0,
     start_from: StartFrom | None = None,

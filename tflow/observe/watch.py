@@ -98,7 +98,7 @@ class Watch:
         if episodes.truncated == episodes.count >= 3 * WINDOW and min(episodes.returns) == max(episodes.returns):
             yield (
                 "alike",
-                f"all {episodes.count:,} episodes have ended at their time limit, the latest {WINDOW} with the return {mean:.4g}: "
+                f"all {episodes.count:,} episodes have ended at their time limit, the last {WINDOW} with the return {mean:.4g}: "
                 "no other reward was found yet. More exploration (entropy_coef, epsilon) may find one.",
             )
 

@@ -71,8 +71,9 @@ class Driver(Site):
 
     @property
     def time_left(self) -> float | None:
-        """Seconds until it is; None if there is no limit."""
-        return None if self.ends_at is None else max(self.ends_at - self.runtime.now(), MIN_WAIT_S)
+        """Seconds until it is; None if it is already, or if there is no limit."""
+        left = 0.0 if self.ends_at is None else self.ends_at - self.runtime.now()
+        return max(left, MIN_WAIT_S) if left > 0 else None
 
     def live(self, actors: Actors[object]) -> LivePool:
         """The live actors of a description that the plan names."""

@@ -62,6 +62,7 @@ class Run(Generic[T]):
         self._driver = Driver(plan.node, self._runtime, seed=seed, fuse=fuse)
         self._sink: Cell | None = None
         self._seconds: float | None = None
+        self._shown = False
         self._ended = False
         self._failure: BaseException | None = None
         self._provenance = NOWHERE
@@ -75,11 +76,12 @@ class Run(Generic[T]):
         self._check_open()
         shown_at = self._driver.now()
         try:
-            while not self._ended and not self._driver.is_over:
+            while not self._ended and not (self._driver.is_over and self._shown):
                 answer: Answer | None = None
                 for answer in islice(self._started().stream, 64):
                     if type(answer) is tuple:
                         value, self._provenance = answer
+                        self._shown = True
                         shown_at = 0.0
                         yield cast("T", value)
                     elif answer is not SKIP:
@@ -162,7 +164,7 @@ class Run(Generic[T]):
         return self._driver.now()
 
     def limit(self, seconds: float | None) -> None:
-        """Yield no more items when so many seconds have passed since the first one was asked for; None yields them again.
+        """Yield no more items, but at least one, when so many seconds have passed since the first was asked for; None: no limit.
 
         Time is looked at between calls to actors, and between minibatches, so that it is over soon even if items are rare.
         """
