@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks import adapting, cheetah, dqn, impala_pong, ppo, sac
+from benchmarks import adapting, cheetah, dqn, guards, impala_pong, ppo, sac
 from benchmarks.learn import CELLS, CURVES, Cell
 from tflow.presets import MEASURED
 from tflow.rl.data.arrays import Array
@@ -149,6 +149,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "pong": impala_pong.table,
     "sac": partial(sac.table, "Pendulum-v1"),
     "cheetah": cheetah.table,
+    "guards": guards.table,
     "dqn": dqn.table,
 }
 """What stands between ``<!-- name -->`` and ``<!-- end name -->``."""
