@@ -10,7 +10,7 @@ STAMP := .venv/ready
 # Tests start hundreds of processes: without compiled files, each compiles tflow anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test test-full quick lint types tests test-mypy-range pin search mutants learn curves peers bench bench-rl bench-ray bench-check bench-ppo bench-sac bench-dqn bench-pong bench-where clean
+.PHONY: help setup demo test test-full quick lint types tests test-mypy-range pin search mutants learn learn-all curves peers bench bench-rl bench-ray bench-check bench-ppo bench-sac bench-cheetah bench-guards bench-dqn bench-pong bench-where clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -75,12 +75,15 @@ bench: setup  ## Driver cost per item, and simulated schedules per second
 	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/schedules.py
 
-ALGO ?= ppo
+ALGO ?= ppo-cartpole
 SEED ?= 0
 RUNTIME ?= local
 
-learn: setup  ## Train until a target is reached, and note it: ALGO=ppo SEED=0 RUNTIME=local (minutes; benchmarks/learn.py)
+learn: setup  ## Train a cell to its budget, and note it: ALGO=ppo-cartpole SEED=0 RUNTIME=local (minutes; benchmarks/learn.py)
 	$(BIN)/python -m benchmarks.learn $(ALGO) --seed $(SEED) --runtime $(RUNTIME)
+
+learn-all: setup  ## Run every cell that was not run yet, one seed of each first (many hours; stop and start it as you like)
+	$(BIN)/python -m benchmarks.learn --all
 
 curves: setup  ## Fill docs/results.md with what was learned and measured, and draw the curves
 	$(BIN)/python -m benchmarks.curves
@@ -105,6 +108,12 @@ bench-ppo: setup peers  ## PPO against Stable-Baselines3, RLlib and a single fil
 
 bench-sac: setup .venv-sb3/ready  ## SAC against Stable-Baselines3 and a single file (25 minutes; as above)
 	$(BIN)/python -m benchmarks.sac
+
+bench-cheetah: setup .venv-sb3/ready  ## SAC and TD3 on HalfCheetah against Stable-Baselines3's curves (an hour; as above)
+	$(BIN)/python -m benchmarks.cheetah
+
+bench-guards: setup  ## What each guard of the defaults is good for (40 minutes; as above)
+	$(BIN)/python -m benchmarks.guards
 
 bench-dqn: setup .venv-sb3/ready  ## DQN against Stable-Baselines3 (6 minutes; as above)
 	$(BIN)/python -m benchmarks.dqn

@@ -1,6 +1,6 @@
 """What each guard of the on-policy defaults is good for: training with it and without it (``make bench-guards``; 40 minutes).
 
-A guard is a default that keeps training from collapsing and needs no knowledge of the env. Each row leaves out one; the figures are
+A guard is a default that keeps training from collapsing and needs no knowledge of the env. Each row leaves out one. Figures are
 evaluations over 20 episodes at the end of the budget, and the worst one after the first that was near the best. Presets are off.
 What was found is kept as one row per run in ``benchmarks/results/guards.csv``; runs that are there are not made again.
 """

@@ -1,6 +1,6 @@
 """PPO on CartPole-v1, against Stable-Baselines3, RLlib and a program in one file (``make bench-ppo``; 20 minutes).
 
-``reach``: seconds until the last 20 episodes have a mean return of 475, each with its own settings: ours are the defaults, SB3
+``reach``: seconds until the last 20 episodes have a mean return of 475, each with its own settings: ours were chosen for it, SB3
 has its defaults and those that RL-Zoo found for CartPole, RLlib those of its CartPole example. The clock runs from when envs and
 networks are there. ``equal``: env steps per second with as much learning per env step as SB3's defaults have: the same network,
 epochs and minibatches.
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from benchmarks.contest import OURS, PEERS, RESULTS, hold, ratios, read, speed, speeds, spread
 
-SEEDS = range(5, 10)  # others than those that our defaults were chosen with
+SEEDS = range(5, 10)  # others than those that our settings were chosen with
 REACH, EQUAL = RESULTS / "ppo_reach.csv", RESULTS / "ppo_equal.csv"
 MOST, THROUGHPUT = ("--seconds", "90"), ("--seconds", "15")
 OUR_PPO = (OURS, "-m", "benchmarks.peers.ours_ppo")

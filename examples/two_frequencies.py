@@ -25,7 +25,7 @@ def policy_of(agent: str) -> Names:
 
 def two_frequencies(group: int, *, skip: bool = False) -> Plan[Metrics]:
     """The plan."""
-    a2c, ppo = A2C(), PPO(epochs=1, minibatch=10_000)  # one update per training step
+    a2c, ppo = A2C(), PPO(epochs=1, minibatch=None)  # one update per training step
     workers: MultiWorkers[Names] = tflow.create_rollout_workers(  # with the names in its type, a wrong one is a type error
         env=MultiCartPole,
         agents={"quick": a2c.agent(), "calm": ppo.agent()},

@@ -10,6 +10,7 @@ import runpy
 import shlex
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -22,6 +23,7 @@ from tests.laws.world import ray_session
 from tflow import Metrics, Plan, cli
 from tflow.algos import PPO
 from tflow.commands.choice import chosen
+from tflow.presets import preset
 from tflow.schedules import Linear
 
 ROOT = Path(__file__).parent.parent
@@ -77,14 +79,14 @@ def test_the_commands_of_the_page_work(tmp_path: Path, monkeypatch: pytest.Monke
         with pytest.raises(SystemExit) as left:
             cli.main()
         assert not left.value.code, line
-    assert len(list((tmp_path / "runs").iterdir())) == 6
+    assert len(list((tmp_path / "runs").iterdir())) == 8
 
 
 def test_the_file_of_the_page_is_understood(tmp_path: Path) -> None:
     (text,) = blocks((ROOT / "docs" / "command_line.md").read_text(), "toml")
     (tmp_path / "config.toml").write_text(text)
     choice = chosen([], file=tmp_path / "config.toml")
-    assert choice.algorithm == PPO(lr=Linear(1e-3, 0, 100_000), num_envs=16)
+    assert choice.algorithm == replace(cast("PPO", preset("ppo", "CartPole-v1")), lr=Linear(1e-3, 0, 100_000), num_envs=16)
     assert (choice.run.stop_return, choice.run.eval_every) == (475, 10_000)
 
 

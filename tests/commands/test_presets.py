@@ -65,7 +65,7 @@ def test_a_module_before_the_id_does_not_matter() -> None:
 def test_a_preset_is_told_unless_it_changes_nothing(typed: Typed) -> None:
     code, out, _ = typed("train", "ppo", *QUICK)
     assert code == 0
-    assert out.startswith("With the preset for CartPole-v1 (--preset none for the defaults).\n")
+    assert "With the preset for CartPole-v1 (--preset none for the defaults).\n" in out
     for number, words in enumerate((("--preset", "none"), ("--env", "Acrobot-v1"))):
         code, out, _ = typed("train", "ppo", *QUICK[:-1], f"other-{number}", *words)
         assert code == 0

@@ -353,7 +353,8 @@ def test_a_policy_with_a_memory_row_by_row(length: int, shared: bool) -> None:
     assert learner.gradients(rows)[1]["loss"] == pytest.approx(wanted["total"], rel=1e-4)
     outcome = learner.train(rows)
     assert outcome.updates == 1
-    assert {"loss": wanted["total"], **wanted["stats"]} == pytest.approx(dict(outcome.stats), rel=1e-4)
+    known = {"loss": wanted["total"], **wanted["stats"]}
+    assert known == pytest.approx({name: outcome.stats[name] for name in known}, rel=1e-4)
 
 
 def test_a_policy_with_a_memory_learns_in_a_plan() -> None:
@@ -453,7 +454,7 @@ def test_a_policy_that_moved_too_far_is_left_alone_until_the_next_batch(minibatc
             divergences.append(float(value.stats["kl"]))
             return value
 
-    every = fresh(Noted()).train(rows, epochs=8, minibatch=minibatch)
+    every = fresh(Noted(max_kl=None)).train(rows, epochs=8, minibatch=minibatch)
     allowed = next(nth for nth, divergence in enumerate(divergences) if divergence > most)
     assert every.updates == len(divergences) == (8 if minibatch is None else 24)
     assert 1 < allowed < every.updates

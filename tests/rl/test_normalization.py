@@ -116,7 +116,7 @@ def test_the_policy_has_the_statistics_of_all_workers(name: str, runtime: str) -
 
 def test_rollouts_are_trained_on_with_the_statistics_they_were_sampled_with() -> None:
     """Otherwise the probability ratio of PPO would not begin at 1."""
-    config = PPO(env=Wide, num_workers=2, num_envs=4, fragment=8, epochs=1, minibatch=10_000, normalize_obs=True, model=SMALL)
+    config = PPO(env=Wide, num_workers=2, num_envs=4, fragment=8, epochs=1, minibatch=None, normalize_obs=True, model=SMALL)
     kls = [metrics.training.latest["kl"] for _, metrics in zip(range(6), config.run(), strict=False)]
     np.testing.assert_allclose(kls, 0.0, atol=1e-6)
 

@@ -48,7 +48,7 @@ class PPO(SinglePolicy):
             are.
         epochs: Passes over each batch; usually 3 to 10. More: better use of samples, but the policy moves further from the one
             that sampled them.
-        minibatch: Rows per gradient step, at most those of a batch; usually 64 to 4096. Larger: fewer and less noisy updates.
+        minibatch: Rows per gradient step; usually 64 to 4096. Larger: fewer and less noisy updates. None: the whole batch.
         lam: GAE lambda. 0 is one-step TD, 1 Monte Carlo; usually 0.9 to 0.99. Larger: less bias, more variance.
         clip: Clip range of the probability ratio (epsilon in the paper), or a schedule; usually 0.1 to 0.3. Larger: larger
             policy updates.
@@ -82,8 +82,8 @@ class PPO(SinglePolicy):
     epochs: int = 10
     """Passes over each batch; usually 3 to 10. More: better use of samples, but the policy moves further from the one that
     sampled them."""
-    minibatch: int = 512
-    """Rows per gradient step, at most those of a batch; usually 64 to 4096. Larger: fewer and less noisy updates."""
+    minibatch: int | None = 512
+    """Rows per gradient step; usually 64 to 4096. Larger: fewer and less noisy updates. None: the whole batch."""
     lam: float = 0.95
     """GAE lambda. 0 is one-step TD, 1 Monte Carlo; usually 0.9 to 0.99. Larger: less bias, more variance."""
     clip: float | Schedule = 0.2
@@ -113,13 +113,14 @@ class PPO(SinglePolicy):
     def __post_init__(self) -> None:
         super().__post_init__()
         check.integer("PPO", "epochs", self.epochs, least=1)
-        check.integer("PPO", "minibatch", self.minibatch, least=1)
+        if self.minibatch is not None:
+            check.integer("PPO", "minibatch", self.minibatch, least=1)
         rows = self.num_workers * self.num_envs * self.fragment
         said = f"a batch has {self.num_workers} x {self.num_envs} x {self.fragment} = {rows:,} rows (workers x envs x fragment)"
         if rows < 2 and self.normalize:
             raise PlanError(f"PPO: advantages are standardised over a batch, but {said}. Sample more, or say normalize=False.")
-        if self.minibatch > rows and self.minibatch != PPO.minibatch:
-            raise PlanError(f"PPO: minibatch is {self.minibatch:,}, but {said}. Make it smaller, or sample more.")
+        if self.minibatch is not None and self.minibatch > rows and self.minibatch != PPO.minibatch:
+            raise PlanError(f"PPO: minibatch is {self.minibatch:,}, but {said}. Make it smaller, or None for the whole batch.")
 
     def loss(self) -> Loss[Batch[Sampled | Literal["advantages", "returns"]], Sync]:
         return PPOLoss(

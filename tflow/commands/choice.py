@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tflow import loading
-from tflow.algos.algorithm import Algorithm
+from tflow.algos.algorithm import Algorithm, SinglePolicy
 from tflow.algos.evaluation import with_evaluation
 from tflow.algos.names import ALGORITHMS
 from tflow.combinators.runnable import Plan
@@ -35,9 +35,15 @@ class Choice(NamedTuple):
     preset: Preset | None = None
     """Where fields come from that nothing else said; None if there are no such fields."""
 
+    @property
+    def eval_every(self) -> int | None:
+        """Env steps between evaluations. An algorithm that adapts to tasks reports what an evaluation would."""
+        adapts = isinstance(self.algorithm, SinglePolicy) and self.algorithm.loss().adapts
+        return None if adapts and self.run.eval_every == "auto" else self.run.evaluates_every
+
     def plan(self) -> Plan[Metrics]:
         """The plan that is run."""
-        plan, every = self.algorithm.plan(), self.run.evaluates_every
+        plan, every = self.algorithm.plan(), self.eval_every
         return plan if every is None else with_evaluation(plan, every=every, episodes=self.run.eval_episodes)
 
 

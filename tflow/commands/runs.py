@@ -52,7 +52,6 @@ def single(choice: Choice, out: Path | None, *, plain: bool) -> None:
     """One run in a folder of its own."""
     console = Output(highlight=False, markup=False, soft_wrap=True)
     with place_for(choice, out) as folder:
-        tell_preset(choice, console)
         found = trained(choice, folder, plain=plain)
     console.print(f"\n{ending(found.run)}")
     if found.best:
@@ -68,7 +67,6 @@ def several(choice: Choice, seeds: Sequence[int], out: Path | None, *, plain: bo
     console = Output(highlight=False, markup=False, soft_wrap=True)
     rows: list[dict[str, float]] = []
     with place_for(choice, out) as folder:
-        tell_preset(choice, console)
         try:
             for seed in seeds:
                 each = trained(choice._replace(run=replace(choice.run, seed=seed)), folder / f"seed-{seed}", plain=plain)
@@ -87,10 +85,9 @@ def several(choice: Choice, seeds: Sequence[int], out: Path | None, *, plain: bo
         raise SystemExit(INTERRUPTED)
 
 
-def tell_preset(choice: Choice, console: Output) -> None:
-    """Say where settings come from that nobody has given."""
-    if choice.preset is not None:
-        console.print(f"With the preset for {choice.preset.env} (--preset none for the defaults).")
+def note_of(choice: Choice) -> str:
+    """Where settings come from that nobody has given."""
+    return "" if choice.preset is None else f"With the preset for {choice.preset.env} (--preset none for the defaults)."
 
 
 @contextmanager
@@ -120,8 +117,8 @@ def trained(choice: Choice, folder: Path, *, plain: bool) -> Trained:
     with settings.open() as session, ended_like_ctrl_c():
         run = algorithm.run(
             stop=settings.stop(EnvSpec.of(algorithm.env)),
-            callbacks=(keeper, ShowProgress(live=False if plain else None)),
-            eval_every=settings.evaluates_every,
+            callbacks=(keeper, ShowProgress(live=False if plain else None, note=note_of(choice))),
+            eval_every=choice.eval_every,
             eval_episodes=settings.eval_episodes,
             runtime=session,
             seed=settings.seed,

@@ -35,7 +35,7 @@ from tflow.drawing.svg import svg
 from tflow.drawing.text import text
 from tflow.errors import PlanError, ShardFailed
 from tflow.observe.loggers import Logger, finite, loggers_in
-from tflow.observe.watch import Watch
+from tflow.observe.monitor import TrainingMonitor
 from tflow.rl.envs.env_spec import EnvSpec
 from tflow.rl.metrics import Metrics
 from tflow.rl.policy.files import BEST, LATEST, START, file_of
@@ -84,7 +84,7 @@ class RunFolder(Callback):
         """Duration of the run, set at the end."""
         self.warnings: list[dict[str, object]] = []
         """Signs of trouble so far, and the env steps at which they were seen."""
-        self._watch = Watch()
+        self._monitor = TrainingMonitor()
         self._open = False
         self._loggers: list[Logger] = []
         self._evaluations = 0
@@ -114,7 +114,7 @@ class RunFolder(Callback):
         (self.path / "plan.svg").write_text(svg(drawing), encoding="utf-8")
         self._loggers = loggers_in(self.path)
         self._evaluations, self.best, self._log_at = 0, float("-inf"), 0.0
-        self._watch, self.warnings = Watch(), []
+        self._monitor, self.warnings = TrainingMonitor(), []
         self._started_at = time.monotonic()
         self._save_at = 0.0  # the first comes soon
         self._status(run, "running")
@@ -138,7 +138,7 @@ class RunFolder(Callback):
 
     def reported(self, run: TrainingRun, metrics: Metrics) -> None:
         now = time.monotonic()
-        for sentence in self._watch.see(metrics):
+        for sentence in self._monitor.see(metrics):
             self.warnings.append({"env_steps": metrics.env_steps, "warning": sentence})
         if metrics.evaluations > self._evaluations:
             self._evaluations = metrics.evaluations

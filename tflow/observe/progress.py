@@ -11,8 +11,8 @@ from rich.live import Live
 
 from tflow.algos.training_run import Callback, Stop, TrainingRun
 from tflow.observe.console import Output
+from tflow.observe.monitor import TrainingMonitor
 from tflow.observe.view import View, clock
-from tflow.observe.watch import Watch
 from tflow.rl.metrics import Metrics
 
 LINE_EVERY_S = 5.0
@@ -21,20 +21,26 @@ REFRESH_PER_S = 4
 
 
 class ShowProgress(Callback):
-    """Shows progress: a live view on a terminal, lines elsewhere; ``live`` forces one or the other."""
+    """Shows progress: a live view on a terminal, lines elsewhere; ``live`` forces one or the other. ``note`` is said once, at the
+    start."""
 
-    def __init__(self, *, live: bool | None = None, file: TextIO | None = None, title: str = "") -> None:
+    def __init__(self, *, live: bool | None = None, file: TextIO | None = None, title: str = "", note: str = "") -> None:
         self.console = Output(file=file or sys.stdout, highlight=False, markup=False)
         self.live = self.console.is_terminal and not self.console.is_dumb_terminal if live is None else live
         self.title = title
+        self.note = note
         self._view = View("")
-        self._watch = Watch()
+        self._monitor = TrainingMonitor()
         self._display: Live | None = None
         self._line_at = 0.0
 
     def started(self, run: TrainingRun) -> None:
-        self._watch = Watch()
+        self._monitor = TrainingMonitor()
         self._view = View(self.title or title_of(run), run.stop if isinstance(run.stop, Stop) else None)
+        if not self.live:
+            self.console.print(self._view.title, soft_wrap=True)
+        if self.note:
+            self.console.print(self.note, soft_wrap=True)
         if self.live:
             self._display = Live(
                 console=self.console,
@@ -44,12 +50,11 @@ class ShowProgress(Callback):
             )
             self._display.start()
         else:
-            self.console.print(self._view.title, soft_wrap=True)
             self._line_at = time.monotonic() + LINE_EVERY_S / 5  # the first comes soon: one wants to see that it works
 
     def reported(self, run: TrainingRun, metrics: Metrics) -> None:
         self._view.see(metrics)
-        for sentence in self._watch.see(metrics):
+        for sentence in self._monitor.see(metrics):
             self._view.warnings.append(sentence)
             if not self.live:
                 self.console.print(f"Warning: {sentence}", soft_wrap=True)

@@ -7,17 +7,29 @@ from collections.abc import Mapping
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
+import gymnasium
 import pytest
 
 from tflow import Metrics, RunFolder, ShowProgress, Stop
-from tflow.algos import A2C, IMPALA, PPO, SAC, Algorithm
+from tflow.algos import A2C, IMPALA, PPO, Algorithm
+from tflow.envs import EnvSpec
 from tflow.models import MLP
-from tflow.observe.watch import LEAST_REPORTS, Watch
+from tflow.observe.monitor import LEAST_REPORTS, TrainingMonitor
 from tflow.rl.data.episodes import Episodes
 from tflow.rl.metrics import Speed, Training
 
 SMALL = MLP((16,))
+
+
+class Millions(gymnasium.RewardWrapper[Any, Any]):  # Any: gymnasium's
+    """Rewards as nobody should have them."""
+
+    def reward(self, reward: Any) -> float:  # Any: gymnasium's
+        return 1e6 * float(reward)
+
+
 WRONG: dict[str, tuple[Algorithm, str]] = {
     "a learning rate that is far too large": (
         PPO(num_workers=1, num_envs=8, fragment=32, lr=0.3, max_kl=None, model=SMALL),
@@ -27,8 +39,8 @@ WRONG: dict[str, tuple[Algorithm, str]] = {
         PPO(env="MountainCar-v0", num_workers=1, num_envs=64, fragment=200, lr=1e-6, epochs=1, minibatch=4096, model=SMALL),
         "no other reward was found yet. More exploration (entropy_coef, epsilon) may find one.",
     ),
-    "values that diverge": (
-        SAC(num_workers=1, lr=0.05, learning_starts=100, update_ratio=0.5, batch=32, model=SMALL),
+    "rewards that are far too large": (
+        A2C(env=EnvSpec("CartPole-v1", wrappers=[Millions]), num_workers=1, normalize_rewards=False, model=SMALL),
         "rewards or observations are probably very large. Normalise them.",
     ),
 }
@@ -60,31 +72,31 @@ def metrics(latest: Mapping[str, float] | None = None, *, returns: tuple[float, 
 
 
 def test_one_odd_batch_is_no_trouble() -> None:
-    watch = Watch()
-    found = [watch.see(metrics({"kl": 5.0 if each == 8 else 0.01}, updates=each)) for each in range(1, LEAST_REPORTS)]
+    monitor = TrainingMonitor()
+    found = [monitor.see(metrics({"kl": 5.0 if each == 8 else 0.01}, updates=each)) for each in range(1, LEAST_REPORTS)]
     assert not any(found)
-    found = [watch.see(metrics({"kl": 0.5}, updates=100 + each)) for each in range(LEAST_REPORTS)]
+    found = [monitor.see(metrics({"kl": 0.5}, updates=100 + each)) for each in range(LEAST_REPORTS)]
     assert sum(map(len, found)) == 1
 
 
 def test_reports_without_updates_are_not_judged_again() -> None:
-    watch = Watch()
-    assert not any(watch.see(metrics({"kl": 9.0}, updates=1)) for _ in range(5 * LEAST_REPORTS))
+    monitor = TrainingMonitor()
+    assert not any(monitor.see(metrics({"kl": 9.0}, updates=1)) for _ in range(5 * LEAST_REPORTS))
 
 
 def test_each_policy_is_named() -> None:
-    watch = Watch()
-    found = [watch.see(metrics({"red/kl": 1.0, "blue/kl": 0.0}, updates=each)) for each in range(1, 20)]
+    monitor = TrainingMonitor()
+    found = [monitor.see(metrics({"red/kl": 1.0, "blue/kl": 0.0}, updates=each)) for each in range(1, 20)]
     (told,) = [sentence for each in found for sentence in each]
     assert told.startswith("red: KL 1 per update")
 
 
 def test_a_return_that_fell_is_told_but_noise_is_not() -> None:
-    watch = Watch()
+    monitor = TrainingMonitor()
 
     def seen(level: float, count: int) -> list[str]:
         found = metrics(returns=tuple(level + (40 if place % 2 else -40) for place in range(100)))
-        return watch.see(replace(found, episodes=replace(found.episodes, count=count)))
+        return monitor.see(replace(found, episodes=replace(found.episodes, count=count)))
 
     assert seen(20.0, 100) == []
     assert seen(24.0, 200) == []
@@ -97,5 +109,5 @@ def test_a_return_that_fell_is_told_but_noise_is_not() -> None:
 
 def test_skipped_updates_are_told() -> None:
     found = metrics(updates=3)
-    (told,) = Watch().see(replace(found, training=replace(found.training, skipped=2)))
+    (told,) = TrainingMonitor().see(replace(found, training=replace(found.training, skipped=2)))
     assert told.startswith("2 updates were skipped, because gradients were not finite.")

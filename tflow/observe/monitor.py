@@ -44,7 +44,7 @@ FELL_BY = 0.5
 """Share of what was gained that a run may lose before it is told."""
 
 
-class Watch:
+class TrainingMonitor:
     """Looks at reports one after another."""
 
     def __init__(self) -> None:
