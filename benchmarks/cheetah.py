@@ -7,12 +7,11 @@ kept as one row per evaluation in ``benchmarks/results/cheetah.csv``; runs that 
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import subprocess
 
-from benchmarks.contest import OURS, PEERS, RESULTS, ROOT
+from benchmarks.contest import OURS, PEERS, RESULTS, ROOT, Row, read, write
 
 PATH = RESULTS / "cheetah.csv"
 COLUMNS = ("contestant", "seed", "env_steps", "seconds", "evaluation")
@@ -23,7 +22,6 @@ PROGRAMS = {
     "tflow": (OURS, "-m", "benchmarks.peers.ours_control"),
     "SB3": (str(PEERS["sb3"]), "-m", "benchmarks.peers.sb3_control"),
 }
-Row = dict[str, str]
 
 
 def evaluations(name: str, algo: str, seed: int) -> list[Row]:
@@ -47,25 +45,11 @@ def evaluations(name: str, algo: str, seed: int) -> list[Row]:
     ]
 
 
-def read() -> list[Row]:
-    if not PATH.exists():
-        return []
-    with PATH.open(newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def write(rows: list[Row]) -> None:
-    with PATH.open("w", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS)
-        writer.writeheader()
-        writer.writerows(rows)
-
-
 def table() -> str:
     """Markdown: a line per contestant and seed, a column per evaluation."""
     lines = ["| contestant | seed |" + "".join(f" {steps:,} |" for steps in STEPS), "|---|---:|" + "---:|" * len(STEPS)]
     curves: dict[tuple[str, str], list[str]] = {}
-    for row in read():
+    for row in read(PATH):
         curves.setdefault((row["contestant"], row["seed"]), []).append(f"{float(row['evaluation']):,.0f}")
     lines += [f"| {name} | {seed} | {' | '.join(values)} |" for (name, seed), values in curves.items()]
     return "\n".join(lines)
@@ -75,9 +59,9 @@ def main() -> None:
     for seed in SEEDS:
         for algo in SETTINGS:
             for name in PROGRAMS:
-                rows = read()
+                rows = read(PATH)
                 if (f"{name}, {algo.upper()}", str(seed)) not in {(row["contestant"], row["seed"]) for row in rows}:
-                    write([*rows, *evaluations(name, algo, seed)])
+                    write(PATH, [*rows, *evaluations(name, algo, seed)], COLUMNS)
                     print(table(), flush=True)
 
 

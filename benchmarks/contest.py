@@ -76,13 +76,13 @@ def read(path: Path) -> list[Row]:
         return list(csv.DictReader(file))
 
 
-def write(path: Path, rows: Sequence[Row]) -> None:
+def write(path: Path, rows: Sequence[Row], columns: Sequence[str] = COLUMNS) -> None:
+    """Write rows, by contestant and seed."""
     path.parent.mkdir(exist_ok=True)
-    ordered = sorted(rows, key=lambda row: (row["contestant"], int(row["seed"])))
     with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS)
+        writer = csv.DictWriter(file, columns)
         writer.writeheader()
-        writer.writerows(ordered)
+        writer.writerows(sorted(rows, key=lambda row: (row["contestant"], int(row["seed"]))))
 
 
 def spread(values: Sequence[float], form: str) -> str:

@@ -7,14 +7,12 @@ What was found is kept as one row per run in ``benchmarks/results/guards.csv``; 
 
 from __future__ import annotations
 
-import csv
-
-from benchmarks.contest import RESULTS
+from benchmarks.contest import RESULTS, Row, read, write
 from tflow import Stop
 from tflow.commands.choice import chosen
 
 PATH = RESULTS / "guards.csv"
-COLUMNS = ("algo", "env", "without", "seed", "final", "worst")
+COLUMNS = ("contestant", "env", "without", "seed", "final", "worst")
 SEEDS = range(2)
 EVALUATIONS, EPISODES = 15, 20
 STEPS = {"CartPole-v1": 500_000, "Acrobot-v1": 200_000, "MountainCar-v0": 200_000, "LunarLander-v3": 300_000}
@@ -32,7 +30,6 @@ RUNS = (
     *(("ppo", env, guard) for env in STEPS for guard in PPO_GUARDS),
     *((algo, "CartPole-v1", guard) for algo in ("a2c", "a3c", "impala") for guard in NORMALISERS),
 )
-Row = dict[str, str]
 
 
 def trained(algo: str, env: str, without: str, seed: int) -> Row:
@@ -47,7 +44,7 @@ def trained(algo: str, env: str, without: str, seed: int) -> Row:
     best, least = max(found), min(found)
     first = next(place for place, value in enumerate(found) if value >= best - 0.1 * (best - least))
     return {
-        "algo": algo,
+        "contestant": algo,
         "env": env,
         "without": without,
         "seed": str(seed),
@@ -56,22 +53,15 @@ def trained(algo: str, env: str, without: str, seed: int) -> Row:
     }
 
 
-def read() -> list[Row]:
-    if not PATH.exists():
-        return []
-    with PATH.open(newline="") as file:
-        return list(csv.DictReader(file))
-
-
 def table() -> str:
     """Markdown: a row per guard, a column per algorithm and env; final (worst) by seed."""
-    rows = read()
-    columns = list(dict.fromkeys((row["algo"], row["env"]) for row in rows))
+    rows = read(PATH)
+    columns = list(dict.fromkeys((row["contestant"], row["env"]) for row in rows))
     lines = ["| without |" + "".join(f" {algo}, {env} |" for algo, env in columns), "|---|" + "---|" * len(columns)]
     for guard in PPO_GUARDS:
         cells = []
         for column in columns:
-            own = [row for row in rows if (row["algo"], row["env"]) == column and row["without"] == guard]
+            own = [row for row in rows if (row["contestant"], row["env"]) == column and row["without"] == guard]
             cells.append(", ".join(f"{row['final']} ({row['worst']})" for row in own) or "-")
         if any(cell != "-" for cell in cells):
             lines.append(f"| {guard} | {' | '.join(cells)} |")
@@ -81,15 +71,12 @@ def table() -> str:
 def main() -> None:
     for seed in SEEDS:
         for algo, env, guard in RUNS:
-            rows = read()
-            if (algo, env, guard, str(seed)) in {(row["algo"], row["env"], row["without"], row["seed"]) for row in rows}:
+            rows = read(PATH)
+            if (algo, env, guard, str(seed)) in {(row["contestant"], row["env"], row["without"], row["seed"]) for row in rows}:
                 continue
             rows.append(trained(algo, env, guard, seed))
             print("  ".join(rows[-1].values()), flush=True)
-            with PATH.open("w", newline="") as file:
-                writer = csv.DictWriter(file, COLUMNS)
-                writer.writeheader()
-                writer.writerows(rows)
+            write(PATH, rows, COLUMNS)
 
 
 if __name__ == "__main__":
