@@ -2,7 +2,8 @@
 
 Implements: the clipped surrogate objective; several epochs of minibatches per round; GAE (arXiv 1506.02438), standardised per
 minibatch; value clipping; entropy bonus; a KL penalty with a fixed coefficient or a schedule (the paper adapts it), and early
-stopping by KL divergence. Learning rate and clip range may be schedules.
+stopping by KL divergence. Learning rate and clip range may be schedules. What differs: observations and rewards are normalised by
+running statistics, as implementations do for continuous control, and advantages are divided by no less than ``advantage_floor``.
 """
 
 from __future__ import annotations
