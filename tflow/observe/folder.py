@@ -193,11 +193,12 @@ class RunFolder(Callback):
     def _confirm_best(self, run: TrainingRun) -> None:
         """Evaluate the best policy on other episodes than those that it was chosen by, which favoured it."""
         from tflow.rl.rollout.evaluate import evaluate
+        from tflow.rl.rollout.evaluation import CUT_AFTER
 
         spec = run.workers.spec
         if len(self._best_policies) == 1 and not any(loss.adapts for loss in spec.losses.values()):
             (policy,) = self._best_policies.values()
-            found = evaluate(policy, spec.env, episodes=run.eval_episodes, seed=OTHER_EPISODES + run.seed)
+            found = evaluate(policy, spec.env, episodes=run.eval_episodes, seed=OTHER_EPISODES + run.seed, cut_after=CUT_AFTER)
             self.best_confirmed = found.mean_return
 
     @property

@@ -42,6 +42,8 @@ SIGNS = (
 )
 FELL_BY = 0.5
 """Share of what was gained that a run may lose before it is told."""
+NOISE = 5.0
+"""Standard errors: the best of many means is partly luck."""
 
 
 class TrainingMonitor:
@@ -52,7 +54,7 @@ class TrainingMonitor:
         """What was told, by its kind."""
         self._means: dict[str, tuple[int, float]] = {}
         self._first: float | None = None
-        self._best = -math.inf
+        self._best, self._spread_at_best = -math.inf, 0.0
         self._updates = self._episodes = 0
 
     def see(self, metrics: Metrics) -> list[str]:
@@ -91,9 +93,10 @@ class TrainingMonitor:
         if len(episodes.returns) < WINDOW or not math.isfinite(mean):
             return
         self._first = mean if self._first is None else min(self._first, mean)
-        self._best = max(self._best, mean)
+        if mean > self._best:
+            self._best, self._spread_at_best = mean, spread(episodes)
         lost, gained = self._best - mean, self._best - self._first
-        if gained > 0 and lost > FELL_BY * gained and lost > 2 * spread(episodes):
+        if lost > FELL_BY * gained and lost > NOISE * math.hypot(spread(episodes), self._spread_at_best):
             yield "fell", f"the mean return fell from {self._best:.4g} to {mean:.4g}: a smaller lr, or a schedule, may keep it."
         if episodes.truncated == episodes.count >= 3 * WINDOW and min(episodes.returns) == max(episodes.returns):
             yield (

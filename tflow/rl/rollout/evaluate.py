@@ -32,6 +32,7 @@ def evaluate(
     deterministic: bool = True,
     seed: int = 0,
     num_envs: int | None = None,
+    cut_after: int | None = None,
 ) -> Episodes:
     """Evaluate a policy on whole episodes. Each env contributes its first ones, so that short ones are not over-represented.
 
@@ -42,6 +43,7 @@ def evaluate(
         deterministic: Take the most likely actions; False samples them.
         seed: Random seed of the envs and of sampled actions.
         num_envs: Envs that are stepped together; None takes one per episode, at most 16.
+        cut_after: Cut episodes after so many steps; None raises for one that seems to be endless.
 
     Returns:
         The statistics of the episodes, such as ``mean_return``.
@@ -54,7 +56,7 @@ def evaluate(
         check.integer("evaluate", "num_envs", num_envs, least=1)
     envs = min(MOST_ENVS, episodes) if num_envs is None else num_envs
     described = create_rollout_workers(env=env, loss=A3CLoss(), num_envs=envs)  # workers have a loss; nothing is learned here
-    spec = replace(described.spec, explore=False, episodes=episodes)
+    spec = replace(described.spec, explore=False, episodes=episodes, cut_after=cut_after)
     check_spaces(policy, spec)
     worker = PolicyWorker(policy, spec, Shard("evaluation", 0, 1, 0, seed))
     worker.deterministic = deterministic

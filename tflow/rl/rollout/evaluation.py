@@ -59,6 +59,10 @@ class Evaluators(AnyWorkers):
         return create_evaluation_workers(AnyWorkers.stand_in(AnyWorkers, name))
 
 
+CUT_AFTER = 27_000
+"""Steps of an episode, as is usual for Atari games; a policy that does not explore may play for ever."""
+
+
 def create_evaluation_workers(
     workers: AnyWorkers,
     *,
@@ -68,8 +72,8 @@ def create_evaluation_workers(
     num_envs: int | None = None,
     place: Place = ANYWHERE,
 ) -> Evaluators:
-    """Describe evaluation workers, which play whole episodes without exploration. ``UpdateWeights(workers, evaluators)`` sends
-    them the weights.
+    """Describe evaluation workers, which play whole episodes without exploration, cut after 27,000 steps.
+    ``UpdateWeights(workers, evaluators)`` sends them the weights.
 
     Args:
         workers: The rollout workers whose policies are evaluated.
@@ -89,7 +93,7 @@ def create_evaluation_workers(
         if count is not None:
             check.integer(where, name, count, least=1)
     envs = min(workers.spec.num_envs, episodes) if num_envs is None else num_envs
-    spec = replace(workers.spec, num_envs=envs, explore=False, episodes=episodes)
+    spec = replace(workers.spec, num_envs=envs, explore=False, episodes=episodes, cut_after=CUT_AFTER)
     name = f"{workers.name}.evaluation"
     due = None if every is None else Resident(MakeDue(every), 1, f"{name}.due")
     return Evaluators(spec, num_workers, name, place=place, spec=spec, every=every, due=due)

@@ -276,7 +276,10 @@ class MultiWorker(RolloutWorker):
             turns, over, _ = self.advance(turns, step, explore=not self.deterministic)
             finished += over
             self.steps += self.spec.num_envs
-            self.check_ends(self.lengths)
+            endless = self.endless(self.lengths)
+            if endless:
+                finished += zip(self.returns[endless].tolist(), self.lengths[endless].tolist(), strict=True)
+                break
         found = self.summary(finished[: self.spec.episodes], 0)
         self.restart_episodes()
         return found

@@ -130,14 +130,22 @@ class RolloutWorker(ABC):
             if seen is not None and unperturbed is not None:
                 explorer.adapt(unperturbed, policy.scores(seen))
 
-    def check_ends(self, lengths: Array) -> None:
-        """Raise for an episode that seems to be endless."""
+    def endless(self, lengths: Array) -> list[int]:
+        """The envs whose episodes are so long that they are cut, if the description says so; else this raises for one that seems
+        to be endless."""
+        if self.spec.cut_after is not None:
+            return (
+                [int(env) for env in np.flatnonzero(lengths >= self.spec.cut_after)]
+                if lengths.max() >= self.spec.cut_after
+                else []
+            )
         if lengths.max() >= LONGEST:
             problem = (
                 f"has an episode that is not over after {LONGEST:,} steps, so it cannot be evaluated. Give it a limit, such as "
                 "gymnasium.wrappers.TimeLimit(env, 10_000), or leave out evaluation."
             )
             raise EnvError(problem, self.spec.env.name, int(lengths.argmax()))
+        return []
 
     @contextmanager
     def unperturbed(self) -> Iterator[None]:
@@ -411,9 +419,10 @@ class SingleWorker(RolloutWorker):
         return Episodes(len(first), tuple(each for each, _ in first), tuple(length for _, length in first))
 
     def first_episodes(self, lane: Lane, wanted: int) -> list[tuple[int, tuple[float, int]]]:
-        """The first episodes of each env of a lane, as (number, (return, length))."""
+        """The first episodes of each env of a lane, as (number, (return, length)). An env whose episode was cut plays no more."""
         found: list[list[tuple[float, int]]] = [[] for _ in range(lane.envs.num)]
-        while min(map(len, found)) < wanted:
+        cut = set[int]()
+        while any(len(each) < wanted for env, each in enumerate(found) if env not in cut):
             recorder = Recorder(self.spec.num_envs, 1)
             lane.act(recorder, 0, explore=not self.deterministic)
             before = lane.returns.copy(), lane.lengths.copy()
@@ -422,7 +431,10 @@ class SingleWorker(RolloutWorker):
                 row = lane.rows.start + env
                 found[env].append((float(before[0][env] + recorder.columns["rewards"][row, 0]), int(before[1][env]) + 1))
             self.steps += int(recorder.valid[lane.rows].sum())
-            self.check_ends(lane.lengths)
+            for endless in self.endless(lane.lengths):
+                if endless not in cut:
+                    cut.add(endless)
+                    found[endless].append((float(lane.returns[endless]), int(lane.lengths[endless])))
         lane.finished, lane.truncated = [], 0
         return [(nth, episode) for each in found for nth, episode in enumerate(each[:wanted])]
 

@@ -62,6 +62,8 @@ class WorkerSpec:
     policy_of: PolicyOf | None = None
     explore: bool = True
     episodes: int = 10
+    cut_after: int | None = None
+    """Evaluations during training cut episodes after so many steps: not every env ends them, whatever the policy does."""
     learner_threads: int | None = None
     stands_in: ClassVar[bool] = False
     """For drawings: its agents stand for any."""
