@@ -115,6 +115,7 @@ class RunFolder(Callback):
         self._loggers = loggers_in(self.path)
         self._evaluations, self.best, self._log_at = 0, float("-inf"), 0.0
         self._monitor, self.warnings = TrainingMonitor(), []
+        self.best_confirmed, self._best_policies = None, {}
         self._started_at = time.monotonic()
         self._save_at = 0.0  # the first comes soon
         self._status(run, "running")

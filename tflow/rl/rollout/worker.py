@@ -133,19 +133,16 @@ class RolloutWorker(ABC):
     def endless(self, lengths: Array) -> list[int]:
         """The envs whose episodes are so long that they are cut, if the description says so; else this raises for one that seems
         to be endless."""
-        if self.spec.cut_after is not None:
-            return (
-                [int(env) for env in np.flatnonzero(lengths >= self.spec.cut_after)]
-                if lengths.max() >= self.spec.cut_after
-                else []
-            )
-        if lengths.max() >= LONGEST:
+        limit = self.spec.cut_after or LONGEST
+        if lengths.max() < limit:
+            return []
+        if self.spec.cut_after is None:
             problem = (
                 f"has an episode that is not over after {LONGEST:,} steps, so it cannot be evaluated. Give it a limit, such as "
                 "gymnasium.wrappers.TimeLimit(env, 10_000), or leave out evaluation."
             )
             raise EnvError(problem, self.spec.env.name, int(lengths.argmax()))
-        return []
+        return [int(env) for env in np.flatnonzero(lengths >= limit)]
 
     @contextmanager
     def unperturbed(self) -> Iterator[None]:
@@ -398,9 +395,7 @@ class SingleWorker(RolloutWorker):
     def summary(self) -> Episodes:
         """Statistics of the episodes that ended since the last call."""
         found = [episode for lane in self.lanes for episode in lane.finished]
-        discarded, truncated = (
-            sum(each) for each in zip(*((lane.discarded, lane.truncated) for lane in self.lanes), strict=True)
-        )
+        discarded, truncated = sum(lane.discarded for lane in self.lanes), sum(lane.truncated for lane in self.lanes)
         for lane in self.lanes:
             lane.finished, lane.discarded, lane.truncated = [], 0, 0
         returns, lengths = tuple(each for each, _ in found), tuple(length for _, length in found)
