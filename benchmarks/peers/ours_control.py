@@ -8,8 +8,8 @@ os.environ.setdefault("GOMP_SPINCOUNT", "1000")  # as the command line does, bef
 
 import torch
 
-from benchmarks.peers.stopwatch import Stopwatch, control_options
-from tflow import LocalRuntime, Stop
+from benchmarks.peers.ours import learn_with_tflow
+from benchmarks.peers.stopwatch import control_options
 from tflow.algos import SAC, TD3
 from tflow.models import MLP
 
@@ -32,11 +32,7 @@ def main() -> None:
         update_ratio=1.0,
         model=MLP((256, 256), "relu"),
     )
-    with algorithm.run(stop=Stop(env_steps=given.steps), runtime=LocalRuntime(), seed=given.seed) as run:
-        watch = Stopwatch(given, lambda: run.policy().act)
-        for metrics in run:
-            if watch.over(metrics.env_steps):
-                return
+    learn_with_tflow(algorithm, given)
 
 
 if __name__ == "__main__":

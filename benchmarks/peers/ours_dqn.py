@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import torch
 
-from benchmarks.peers.stopwatch import Stopwatch, options
-from tflow import LocalRuntime, Stop
+from benchmarks.peers.ours import learn_with_tflow
+from benchmarks.peers.stopwatch import options
 from tflow.algos import DQN
 from tflow.models import MLP
 from tflow.rl.schedules import Linear
@@ -41,11 +41,7 @@ def main() -> None:
         n_step=1,
         model=MLP((64, 64), "relu"),
     )
-    with algorithm.run(stop=Stop(env_steps=given.steps), runtime=LocalRuntime(), seed=given.seed) as run:
-        watch = Stopwatch(given, lambda: run.policy().act)
-        for metrics in run:
-            if watch.over(metrics.env_steps):
-                return
+    learn_with_tflow(algorithm, given)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.peers.stopwatch import Stopwatch, control_options
+from benchmarks.peers.stopwatch import control_options, learn_with_sb3
 
 
 def main() -> None:
@@ -40,13 +40,7 @@ def main() -> None:
         device="cpu",
         **own,
     )
-    watch = Stopwatch(given, lambda: lambda obs: model.predict(obs, deterministic=True)[0])
-
-    def look(local: dict[str, Any], _: object) -> bool:  # Any: the variables of their loop
-        """After every env step."""
-        return not watch.over(local["self"].num_timesteps)
-
-    model.learn(given.steps, callback=look)
+    learn_with_sb3(model, given)
 
 
 if __name__ == "__main__":

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
 
 import torch
 
-from benchmarks.peers.stopwatch import Stopwatch, options
+from benchmarks.peers.stopwatch import learn_with_sb3, options
 
 EXPLORING, EPSILON = 8_000, 0.02
 """Env steps until epsilon has fallen from 1 to its last value: those of our defaults."""
@@ -37,13 +36,7 @@ def main() -> None:
         seed=given.seed,
         device="cpu",
     )
-    watch = Stopwatch(given, lambda: lambda obs: model.predict(obs, deterministic=True)[0])
-
-    def look(local: dict[str, Any], _: object) -> bool:  # Any: the variables of their loop
-        """After every env step."""
-        return not watch.over(local["self"].num_timesteps)
-
-    model.learn(given.steps, callback=look)
+    learn_with_sb3(model, given)
 
 
 if __name__ == "__main__":

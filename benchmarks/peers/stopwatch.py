@@ -80,6 +80,16 @@ class Stopwatch:
         print(json.dumps(found), flush=True)
 
 
+def learn_with_sb3(model: Any, given: argparse.Namespace) -> None:  # Any: a model of Stable-Baselines3
+    """Train a model of Stable-Baselines3, looking at the watch after every env step."""
+    watch = Stopwatch(given, lambda: lambda obs: model.predict(obs, deterministic=True)[0])
+
+    def look(local: dict[str, Any], _: object) -> bool:  # Any: the variables of their loop
+        return not watch.over(local["self"].num_timesteps)
+
+    model.learn(given.steps, callback=look)
+
+
 def mean_return(env_id: str, act: Act) -> float:
     """Over whole episodes that begin alike for everybody."""
     env: gym.Env[Any, Any] = gym.make(env_id)  # Any: as above

@@ -97,3 +97,20 @@ def test_a_preset_that_is_not_there(algo: str, env: str, message: str, typed: Ty
     code, _, err = typed("train", algo, "--preset", env)
     assert code == 2
     assert message in err
+
+
+@pytest.mark.parametrize(
+    ("words", "every"),
+    [
+        (("ppo",), 25_000),
+        (("ppo", "--stop-steps", "1_000_000"), 50_000),
+        (("ppo", "--stop-steps", "10"), 5_000),
+        (("ppo", "--eval-every", "7"), 7),
+        (("ppo", "--eval-every", "none"), None),
+        (("maml",), None),
+    ],
+)
+def test_evaluations_are_on_by_default(words: tuple[str, ...], every: int | None) -> None:
+    choice = chosen(words)
+    assert choice.eval_every == every
+    assert choice.run.eval_episodes == 20
