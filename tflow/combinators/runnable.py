@@ -11,6 +11,7 @@ from tflow.types import Op, T, U
 if TYPE_CHECKING:
     from tflow.combinators.columns import AddColumns
     from tflow.runtime.base import Runtime
+    from tflow.runtime.checkpoint import Resumable
     from tflow.runtime.executor import Run
 
 
@@ -98,17 +99,20 @@ class Runnable(Described, Generic[T]):
 
         validate(self.node)
 
-    def run(self, *, runtime: Runtime | None = None, seed: int = 0, fuse: bool = True) -> Run[T]:
+    def run(
+        self, *, runtime: Runtime | None = None, seed: int = 0, fuse: bool = True, resume: Resumable | None = None
+    ) -> Run[T]:
         """Start a run: an iterator and context manager over the items. Nothing happens before the first item is asked for.
 
         Without ``runtime`` the run opens a local session of its own. ``fuse=False`` runs every operator by itself, which is
-        slower and yields the same.
+        slower and yields the same. ``resume`` is a checkpoint that a run of the same plan has written (``run.save(path)``): the
+        run goes on from there, with the seed of that one.
 
         Law: the same plan and seed on the local runtime yield the same items.
         """
         from tflow.runtime.executor import Run
 
-        return Run(self, runtime=runtime, seed=seed, fuse=fuse)
+        return Run(self, runtime=runtime, seed=seed, fuse=fuse, resume=resume)
 
     @overload
     def tapped(self, at: type[Op[Any, U, Any]], see: Callable[[U], object]) -> Self: ...  # Any: whatever it takes

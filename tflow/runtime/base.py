@@ -15,13 +15,15 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import count
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
+from tflow.combinators import nodes
 from tflow.combinators.actors import Actors, Resident
-from tflow.errors import RunClosed, ShardFailed, TflowError
+from tflow.errors import PlanError, RunClosed, ShardFailed, TflowError
 from tflow.runtime.cell import attempt_all
 from tflow.runtime.host import NO_PIGGYBACK, Piggyback, Request
 from tflow.runtime.shards import LivePool, LiveShard
+from tflow.state import Encoded
 from tflow.types import Shard, TimeBudget
 
 log = logging.getLogger("tflow")
@@ -91,6 +93,17 @@ class Call:
         self.mailbox.finished.append(self)
 
 
+class HostLoad(NamedTuple):
+    """A state for one actor."""
+
+    handle: object
+    run: int
+    fuse: bool
+    programs: Sequence[tuple[tuple[int, int], nodes.Node]]
+    """What the run has in the actor, by the position of the gather and its link."""
+    state: Encoded
+
+
 class Runtime(ABC):
     """A session. Resources live until it is closed and are shared by all plans that name the same description."""
 
@@ -143,9 +156,35 @@ class Runtime(ABC):
     def now(self) -> float:
         """Seconds on the runtime's clock."""
 
+    @abstractmethod
+    def save_hosts(self, handles: Sequence[object], run: int) -> list[Encoded]:
+        """The states of actors and of what a run has in them. They have answered all calls that have reached them."""
+
+    @abstractmethod
+    def load_hosts(self, loads: Sequence[HostLoad]) -> None:
+        """Give actors that are new the states of others."""
+
     def hold(self, value: object) -> object:
         """A value that will be sent to actors, perhaps more than once: as it is now, where that can be had."""
         return value
+
+    def unheld(self, held: object) -> object:
+        """The value again."""
+        return held
+
+    def settle(self, mailbox: Mailbox, *, timeout: float | None = None) -> bool:
+        """Receive answers until no call of a run is on its way to an actor or back, or until ``timeout``; True if none is. Those in
+        queues of this process stay there."""
+        return True
+
+    def pending(self, mailbox: Mailbox) -> list[Call]:
+        """The calls of a run that its owners have not seen answered, in the order in which their answers will be seen."""
+        return [*mailbox.finished, *(call for call in mailbox.in_flight if call not in mailbox.finished)]
+
+    def resubmit(self, call: Call) -> None:
+        """Queue a call that an earlier run had sent, as it was sent."""
+        call.shard.in_flight[call] = None
+        self.submit(call)
 
     def wait_until_started(self, handle: object) -> None:
         """Wait until an actor is made. Raises what its constructor raises."""
@@ -171,6 +210,30 @@ class Runtime(ABC):
             name = next(n for n in _numbered(actors.name) if n not in taken)
             self.pools[actors] = self._made(LivePool(actors, name, seed, given))
         return self.pools[actors]
+
+    def revive(
+        self, actors: Actors[object], name: str, seed: int, given: object, lives: Sequence[tuple[int, int, bool]]
+    ) -> LivePool:
+        """The actors of a description as an earlier run had them: each with its index and incarnation, alive or dead."""
+        taken = {pool.name for pool in self.pools.values()}
+        if actors in self.pools or name in taken:
+            raise PlanError(
+                f"resume: {name} live in this session since an earlier run, so they cannot go on from a checkpoint. Open another "
+                "session."
+            )
+        pool = self.pools[actors] = LivePool(actors, name, seed, given)
+        try:
+            for index, incarnation, alive in lives:
+                handle = self._spawn(pool, index, incarnation) if alive else None
+                pool.shards.append(LiveShard(pool, index, handle, incarnation))
+            for shard in pool.shards:
+                if shard.handle is not None:
+                    self._wait_until_started(shard)
+        except BaseException:
+            del self.pools[actors]
+            self._stop(pool.shards)
+            raise
+        return pool
 
     def _made(self, pool: LivePool) -> LivePool:
         """All actors of a pool, or none."""

@@ -9,12 +9,19 @@ The same cells run on the driver and inside actors; a ``Site`` is the place they
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tflow.combinators import nodes
 from tflow.errors import OperatorError, ShardFailed
 from tflow.runtime.answers import Answer
 from tflow.runtime.stats import Reading
 from tflow.types import Provenance
+
+if TYPE_CHECKING:
+    from tflow.runtime.names import Names
+
+MADE_ANEW = frozenset({"node", "ups", "site", "stream", "poll"})
+"""Attributes of all cells that are no state: building and starting makes them."""
 
 
 class Site:
@@ -54,6 +61,9 @@ class Site:
 class Cell:
     """A node at work."""
 
+    made_anew: ClassVar[frozenset[str]] = frozenset()
+    """Attributes that are no state, because building the cell makes them again."""
+
     def __init__(self, node: nodes.Node, ups: tuple[Cell, ...], site: Site) -> None:
         self.node = node
         self.ups = ups
@@ -79,6 +89,14 @@ class Cell:
         if not self.closed:
             self.closed = True
             attempt_all([up.close for up in self.ups])
+
+    def state(self, names: Names) -> dict[str, Any]:  # Any: whatever the attributes hold
+        """All that the cell remembers, as data: its attributes, but for those that are made anew."""
+        return {name: value for name, value in vars(self).items() if name not in MADE_ANEW and name not in self.made_anew}
+
+    def load(self, state: dict[str, Any], names: Names) -> None:  # Any: as above
+        """Go on as the cell whose state this was; ``start`` follows."""
+        vars(self).update(state)
 
     def queued(self) -> int:
         """How many items the cell holds back."""

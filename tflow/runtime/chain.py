@@ -14,7 +14,7 @@ from functools import partial
 from itertools import islice
 from time import perf_counter_ns
 from types import FunctionType
-from typing import NamedTuple, cast
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 
 from tflow.combinators import nodes
 from tflow.combinators.signatures import actors_named_by, signature_of
@@ -23,6 +23,9 @@ from tflow.runtime.answers import DONE, SKIP, Answer
 from tflow.runtime.cell import Cell, Site, close_iterator
 from tflow.runtime.stats import Reading
 from tflow.types import NOWHERE, ActorOp, AnyOp, Provenance, Stateful, StatefulActorOp, Stateless
+
+if TYPE_CHECKING:
+    from tflow.runtime.names import Names
 
 SAMPLE = 64
 """One item in so many is measured."""
@@ -94,12 +97,15 @@ def first_state(site: Site, node: nodes.Node, init: Callable[[], object]) -> obj
 class SourceCell(Cell):
     """Where a stream begins: a Python iterator. It is read by the chain after it, in one loop with the chain's operators."""
 
+    made_anew: ClassVar[frozenset[str]] = frozenset({"opened", "was_opened"})
     more = True
     stamps = False
     """True if every item has a provenance of its own; the items of the driver come from nowhere."""
     took_ns = 0
     """How long the last measured item took to read."""
     opened: Iterator[object] | None = None
+    was_opened = False
+    """Of a cell that goes on for another: that one had begun to read."""
 
     @property
     def values(self) -> Iterator[object]:
@@ -115,6 +121,18 @@ class SourceCell(Cell):
     def answers(self) -> Iterator[Answer]:
         raise NotImplementedError
         yield
+
+    def state(self, names: Names) -> dict[str, Any]:  # Any: as in the base class
+        return {**super().state(names), "was_opened": self.opened is not None}
+
+    def load(self, state: dict[str, Any], names: Names) -> None:  # Any: as above
+        self.was_opened = state.pop("was_opened")
+        super().load(state, names)
+
+    def skip(self, count: int) -> None:
+        """Go on behind the first ``count`` values, which were read before."""
+        for _ in islice(self.values, count):
+            continue
 
     def close(self) -> None:
         if not self.closed:
@@ -146,6 +164,8 @@ _END = object()
 class Chain(Cell):
     """Several per-item operators in one cell; directly after a source, the reading is part of the same loop."""
 
+    made_anew: ClassVar[frozenset[str]] = frozenset({"steps", "source"})
+
     def __init__(self, steps: list[Step], up: Cell, site: Site) -> None:
         self.steps = steps
         self.states = [first_state(site, step.node, step.initial) if step.initial else None for step in steps]
@@ -161,6 +181,11 @@ class Chain(Cell):
         loop = fused(tuple(step.kind for step in self.steps), self.source is not None, getattr(self.source, "stamps", False))
         functions = (step.fn for step in self.steps)
         return loop(self, self.source or self.ups[0].stream, self.states, self.rejected, *functions)
+
+    def load(self, state: dict[str, Any], names: Names) -> None:  # Any: as in the base class
+        super().load(state, names)
+        if self.source is not None and self.source.was_opened and not self.source.closed:
+            self.source.skip(self.seen)
 
     def measured(self, answer: Answer) -> Answer:
         """The slow path: the same steps, one at a time, each against the clock."""

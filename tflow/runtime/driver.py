@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
-from typing import cast
+from typing import TYPE_CHECKING, Any, cast
 
 from tflow.combinators import graph, nodes
 from tflow.combinators.actors import Actors, Resident
@@ -15,6 +15,9 @@ from tflow.runtime.ledger import LedgerCounters
 from tflow.runtime.refs import carriers
 from tflow.runtime.shards import LivePool, LiveShard
 from tflow.types import W, merged, summary_of
+
+if TYPE_CHECKING:
+    from tflow.runtime.snapshot import SavedRun
 
 MIN_WAIT_S = 0.001
 """The shortest pause before an alarm; 0 would mean not to wait at all."""
@@ -27,6 +30,7 @@ class Driver(Site):
 
     def __init__(self, sink: nodes.Node, runtime: Runtime, *, seed: int, fuse: bool) -> None:
         super().__init__(shard=None, seed="driver")
+        self.sink = sink
         self.runtime = runtime
         self.run = runtime.new_run()
         self.run_seed = seed
@@ -55,24 +59,28 @@ class Driver(Site):
         """Env steps and merged summaries of all items that have reached the driver, by the description of their actors."""
         self.events: dict[LiveShard, int] = {}
         """Events of this run that are on their way to each shard."""
+        self.resumed: SavedRun | None = None
+        """What the run goes on from, if it does."""
 
+        self.clock = 0.0
+        """What the clock of the run is ahead of that of its runtime: a run that was stopped and continued has one clock."""
         self.began = runtime.now()
         """When the first item was asked for."""
         self.ends_at: float | None = None
         """When the consumer will take no more items; None: whenever they come."""
 
     def now(self) -> float:
-        return self.runtime.now()
+        return self.runtime.now() + self.clock
 
     @property
     def is_over(self) -> bool:
         """True if the time of the run is over."""
-        return self.ends_at is not None and self.runtime.now() >= self.ends_at
+        return self.ends_at is not None and self.now() >= self.ends_at
 
     @property
     def time_left(self) -> float | None:
         """Seconds until it is; None if it is already, or if there is no limit."""
-        left = 0.0 if self.ends_at is None else self.ends_at - self.runtime.now()
+        left = 0.0 if self.ends_at is None else self.ends_at - self.now()
         return max(left, MIN_WAIT_S) if left > 0 else None
 
     def live(self, actors: Actors[object]) -> LivePool:
@@ -80,10 +88,15 @@ class Driver(Site):
         if actors.place.beside is not None:
             self.live(actors.place.beside)
         seed = derive_seed(self.run_seed, self.ranks.setdefault(actors, len(self.ranks)))
-        pool = self.runtime.pool(actors, seed, self.given.get(actors))
+        saved = self.resumed.revived(self, actors, seed) if self.resumed is not None and not self.has(actors) else None
+        pool = saved or self.runtime.pool(actors, seed, self.given.get(actors))
         if pool not in self.pools:
             self.pools.append(pool)
         return pool
+
+    def has(self, actors: Actors[object]) -> bool:
+        """True if the run has asked for these actors before."""
+        return any(pool.actors is actors for pool in self.pools)
 
     def resident(self, resident: Resident[W]) -> W:
         """The driver's own object of a description that the plan names."""
@@ -97,6 +110,27 @@ class Driver(Site):
         if env_steps or said is not None:
             steps, summary = self.sampled.get(actors, (0, None))
             self.sampled[actors] = steps + env_steps, merged((summary, said))
+
+    def state(self) -> dict[str, object]:
+        """What the driver itself remembers, as data; its shards, calls and cells are apart."""
+        return {
+            "now": self.now(),
+            "began": self.began,
+            "env_steps": self.env_steps,
+            "counters": vars(self.counters),
+            "polls_left": self.polls_left,
+            "has_arrivals": self.has_arrivals,
+            "sampled": [(self.ranks[actors], *sampled) for actors, sampled in self.sampled.items()],
+        }
+
+    def load(self, state: dict[str, Any]) -> None:  # Any: what state() gave
+        """Go on as the driver whose state this was."""
+        self.clock = state["now"] - self.runtime.now()
+        self.began, self.env_steps = state["began"], state["env_steps"]
+        vars(self.counters).update(state["counters"])
+        self.polls_left, self.has_arrivals = state["polls_left"], state["has_arrivals"]
+        actors = {rank: actors for actors, rank in self.ranks.items()}
+        self.sampled = {actors[rank]: (steps, summary) for rank, steps, summary in state["sampled"]}
 
     def size(self, actors: Actors[object]) -> int:
         """How many actors of a description there are now."""
@@ -147,6 +181,11 @@ class Driver(Site):
                     self.counters.answered += 1
                 call.done = self.has_arrivals = True
                 call.owner.arrived(call)
+
+    def settle(self) -> None:
+        """Wait until no call is on its way to an actor or back. Nobody is told of the answers yet."""
+        while not self.runtime.settle(self.mailbox, timeout=self._next_alarm(None) if self.timed else None):
+            continue
 
     def _next_alarm(self, timeout: float | None) -> float | None:
         """Kill actors that exceeded their time limit and restart dead ones. Returns how long to wait for the next of these."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
+from pathlib import Path
 from types import TracebackType
 from typing import ClassVar, Generic, Self, cast
 
@@ -17,6 +19,7 @@ from tflow.runtime.answers import DONE, SKIP, Answer, Blocked
 from tflow.runtime.base import Call, Runtime
 from tflow.runtime.build import CELLS, Maker, build
 from tflow.runtime.cell import Cell, attempt_all
+from tflow.runtime.checkpoint import Resumable, checkpoint, write
 from tflow.runtime.driver import Driver
 from tflow.runtime.gather import Gather
 from tflow.runtime.host import Reply
@@ -24,7 +27,9 @@ from tflow.runtime.ledger import Ledger
 from tflow.runtime.local import LocalRuntime
 from tflow.runtime.messages import LiveCell
 from tflow.runtime.report import ledger_of, stats_of
+from tflow.runtime.snapshot import SavedRun, snapshot
 from tflow.runtime.stats import RunStats
+from tflow.state import Encoded
 from tflow.types import NOWHERE, Provenance, T, U, W
 
 DRIVER_CELLS: dict[type[nodes.Node], Maker] = {
@@ -48,8 +53,11 @@ class Run(Generic[T]):
 
     cannot_travel: ClassVar[str] = "a run"
 
-    def __init__(self, plan: Runnable[T], *, runtime: Runtime | None, seed: int, fuse: bool) -> None:
+    def __init__(
+        self, plan: Runnable[T], *, runtime: Runtime | None, seed: int, fuse: bool, resume: Resumable | None = None
+    ) -> None:
         self._closed = True  # until everything below has worked
+        saved = None if resume is None else SavedRun(checkpoint(plan, resume))
         check.integer("run", "seed", seed, least=0)
         if runtime is not None:
             check.instance("run", "runtime", runtime, Runtime, "a runtime, such as LocalRuntime()")
@@ -59,7 +67,12 @@ class Run(Generic[T]):
         self.plan = plan
         self._own_session = runtime is None
         self._runtime = runtime if runtime is not None else LocalRuntime()
+        if saved is not None:
+            seed, fuse = saved.seed, saved.fuse
+            if self._runtime.session_seed is None:
+                self._runtime.session_seed = saved.session_seed
         self._driver = Driver(plan.node, self._runtime, seed=seed, fuse=fuse)
+        self._driver.resumed = saved
         self._sink: Cell | None = None
         self._seconds: float | None = None
         self._shown = False
@@ -118,10 +131,17 @@ class Run(Generic[T]):
 
     def _started(self) -> Cell:
         if self._sink is None:
-            self._driver.began = self._driver.now()
+            driver = self._driver
+            driver.began = driver.now()
+            if driver.resumed is not None:
+                driver.resumed.give(driver)
+            sink = build(self.plan.node, driver, fuse=driver.fuse, cells=DRIVER_CELLS)
+            if driver.resumed is not None:
+                driver.resumed.load(driver)
+                driver.resumed = None
             if self._seconds is not None:
-                self._driver.ends_at = self._driver.began + self._seconds
-            self._sink = build(self.plan.node, self._driver, fuse=self._driver.fuse, cells=DRIVER_CELLS)
+                driver.ends_at = driver.began + self._seconds
+            self._sink = sink
         return self._sink
 
     def _rest(self, answer: Answer) -> None:
@@ -258,6 +278,28 @@ class Run(Generic[T]):
                 f"resize: {actors.name} is a single actor. Describe actors that can become more with create_actors()."
             )
         self._runtime.resize(self._driver.live(actors), num)
+
+    # ------------------------------------------------------------------- saving
+
+    def snapshot(self) -> Encoded:
+        """The state of everything that the run has, in memory: ``plan.run(resume=...)`` goes on from there."""
+        self._check_open()
+        self._started()
+        return snapshot(self._driver).copied()
+
+    def save(self, path: str | os.PathLike[str], facts: Mapping[str, object] | None = None) -> None:
+        """Write a checkpoint: a new folder with the state of everything that the run has. ``plan.run(resume=path)`` goes on from
+        there, in this process or another.
+
+        Args:
+            path: The folder. It is there when it is complete, and not before; one that is there already is replaced.
+            facts: What else to write into its manifest.
+
+        Law: saving is invisible; the run that goes on and the one that is resumed yield the same on the local runtime.
+        """
+        self._check_open()
+        self._started()
+        write(Path(path), snapshot(self._driver), {"plan": self.plan.fingerprint, "env_steps": self._driver.env_steps, **(facts or {})})
 
     # ------------------------------------------------------------------- the end
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import chain, count
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from tflow.combinators import graph, nodes
-from tflow.errors import NoHealthyShards, TflowError
+from tflow.errors import CheckpointError, NoHealthyShards, TflowError
 from tflow.runtime.answers import DONE, SKIP, WAITING, Answer, Blocked, Ready
 from tflow.runtime.base import Call
 from tflow.runtime.cell import Cell, Site
@@ -18,6 +19,9 @@ from tflow.runtime.shards import LiveShard
 from tflow.runtime.stats import NOTHING_READ, Reading, Staleness
 from tflow.runtime.unary import united
 from tflow.types import TimeBudget
+
+if TYPE_CHECKING:
+    from tflow.runtime.names import Names
 
 EVERYTHING = 2**62
 """A fed shard answers with all that its input gives."""
@@ -64,9 +68,60 @@ class ShardLink:
         return self.program, {position: reading.seen for position, reading in self.earlier.items()}
 
 
+    def state(self, names: Names, site: Driver) -> dict[str, Any]:  # Any: of all kinds
+        """What it remembers, as data."""
+        return {
+            "index": self.index,
+            "source": site.positions[self.source],
+            "shard": names.shard(self.shard),
+            "told_incarnation": self.told_incarnation,
+            "answered_incarnation": self.answered_incarnation,
+            "calls": [names.call(call) for call in self.calls],
+            "ended": self.ended,
+            "dead": self.dead,
+            "readings": self.readings,
+            "earlier": self.earlier,
+        }
+
+    def load(self, state: dict[str, Any], names: Names) -> None:  # Any: as above
+        """Go on as the link whose state this was."""
+        self.index = state["index"]
+        self.told_incarnation, self.answered_incarnation = state["told_incarnation"], state["answered_incarnation"]
+        self.calls = deque(names.calls[number] for number in state["calls"])
+        for call in self.calls:
+            call.tag = self
+        self.ended, self.dead = state["ended"], state["dead"]
+        self.readings, self.earlier = state["readings"], state["earlier"]
+
+
+class LinkNumbers(NamedTuple):
+    """Links of a gather in one of its attributes, by their indices."""
+
+    indices: list[int]
+    kind: str
+
+
+def _numbered(value: object) -> object:
+    """An attribute of a gather as data: links by their indices."""
+    if isinstance(value, (list, deque, set)) and all(isinstance(member, ShardLink) for member in value):
+        indices = [member.index for member in value if isinstance(member, ShardLink)]
+        return LinkNumbers(sorted(indices) if isinstance(value, set) else indices, type(value).__name__)
+    return value
+
+
+def _linked(value: object, known: Mapping[int, ShardLink]) -> object:
+    if not isinstance(value, LinkNumbers):
+        return value
+    links = [known[index] for index in value.indices]
+    return {"list": list, "deque": deque, "set": set}[value.kind](links)
+
+
 class Gather(Cell):
     """What all gathers share: issuing calls, buffering answers, and the ledger."""
 
+    made_anew: ClassVar[frozenset[str]] = frozenset(
+        {"on_death", "timeout_s", "position", "by_ref", "numbers", "resizes", "failure", "links", "buffer", "last_dead"}
+    )
     site: Driver
     makes_items = True
     """False if the shards are fed by the driver."""
@@ -233,6 +288,33 @@ class Gather(Cell):
         """Raise what a shard raised."""
         if self.failure is not None:
             raise self.failure
+
+    def state(self, names: Names) -> dict[str, Any]:  # Any: as in the base class
+        if self.failure is not None:
+            raise CheckpointError(f"There is nothing to continue: the run is about to fail. {self.failure}")
+        found = {name: _numbered(value) for name, value in super().state(names).items()}
+        links = [link.state(names, self.site) for link in self.links]
+        buffer = [(ready, link.index) for ready, link in self.buffer]
+        last_dead = None if self.last_dead is None else self.last_dead.index
+        return {**found, "links": links, "buffer": buffer, "last_dead": last_dead, "next": max(link["index"] for link in links) + 1}
+
+    def load(self, state: dict[str, Any], names: Names) -> None:  # Any: as above
+        sources = {position: node for node, position in self.site.positions.items()}
+        fresh = {(self.site.positions[link.source], link.shard): link for link in self.links}
+        self.links = []
+        for saved in state.pop("links"):
+            shard = names.shards[saved["shard"]]
+            link = fresh.get((saved["source"], shard))
+            if link is None:  # its shard has left
+                link = ShardLink(saved["index"], sources[saved["source"]], shard, self.node)
+            link.load(saved, names)
+            self.links.append(link)
+        known = {link.index: link for link in self.links}
+        self.numbers = count(state.pop("next"))
+        self.buffer = deque((ready, known[index]) for ready, index in state.pop("buffer"))
+        dead = state.pop("last_dead")
+        self.last_dead = None if dead is None else known[dead]
+        super().load({name: _linked(value, known) for name, value in state.items()}, names)
 
     def buffered(self) -> int:
         """Items that arrived and were not delivered."""

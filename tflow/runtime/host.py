@@ -6,7 +6,7 @@ Chains are kept by (run, node), so two plans over the same actors never meet eac
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -16,8 +16,10 @@ from tflow.errors import OperatorError, TflowError
 from tflow.runtime.answers import DONE, SKIP, Ready
 from tflow.runtime.build import build
 from tflow.runtime.cell import Cell, Site, attempt_all
+from tflow.runtime.names import Names
 from tflow.runtime.stats import Reading
 from tflow.runtime.unary import Inbox
+from tflow.state import Encoded, Encoder, decode, load_into, load_random_numbers, random_numbers, state_of
 from tflow.types import Provenance, Shard, Source, TimeBudget, steps_of
 
 ChainKey = tuple[int, int, int]
@@ -92,6 +94,9 @@ class ActorSite(Site):
 
 class Host:
     """One actor with its chains."""
+
+    is_alone = False
+    """The actor has a process of its own."""
 
     def __init__(self, make: Callable[[Shard], object], shard: Shard) -> None:
         self.shard = shard
@@ -171,6 +176,41 @@ class Host:
         except Exception as error:
             name = getattr(method, "__qualname__", repr(method))
             raise OperatorError(name, item=0, cause=error, shard=self.place) from error
+
+    def save(self, run: int) -> Encoded:
+        """The state of the actor and of the chains that a run has in it."""
+        encoder, names = Encoder(), Names()
+        chains = [
+            {
+                "position": position,
+                "link": link,
+                "resume": encoder.tree(dict(site.resume)),
+                "cells": [encoder.part(f"{cell.node.label} in {self.place}", cell.state(names)) for cell in site.cells],
+            }
+            for (owner, position, link), (_, site) in self.chains.items()
+            if owner == run
+        ]
+        actor = encoder.part(self.place, state_of(self.actor))
+        dice = encoder.tree(random_numbers() if self.is_alone else None)
+        return Encoded({"made": self.made, "chains": chains, "actor": actor, "random": dice}, encoder.arrays)
+
+    def load(
+        self, run: int, fuse: bool, programs: Sequence[tuple[tuple[int, int], nodes.Node]], encoded: Encoded
+    ) -> None:
+        """Go on as the host whose state this was."""
+        state = decode(encoded)
+        found, names = dict(programs), Names()
+        for chain in state["chains"]:
+            key, site = (chain["position"], chain["link"]), ActorSite(self, chain["resume"])
+            self.chains[run, *key] = build(found[key], site, fuse=fuse), site
+            for cell, saved in zip(site.cells, chain["cells"], strict=True):
+                cell.load(saved, names)
+            for cell in site.cells:
+                cell.start()
+        load_into(self.actor, state["actor"])  # after the sources, whose generators may have used the actor
+        self.made = state["made"]
+        if self.is_alone and state["random"] is not None:
+            load_random_numbers(state["random"])
 
     def forget(self, run: int) -> None:
         """A run is over: drop its chains."""

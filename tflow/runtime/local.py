@@ -11,10 +11,11 @@ from collections import deque
 from collections.abc import Collection, Sequence
 
 from tflow.errors import Deadlock, OperatorError, TflowError
-from tflow.runtime.base import Call, Mailbox, Runtime
+from tflow.runtime.base import Call, HostLoad, Mailbox, Runtime
 from tflow.runtime.cell import attempt_all
 from tflow.runtime.host import Host
 from tflow.runtime.shards import LivePool, LiveShard
+from tflow.state import Encoded
 from tflow.types import Shard
 
 
@@ -95,6 +96,19 @@ class LocalRuntime(Runtime):
     def forget(self, handle: object, run: int) -> None:
         assert isinstance(handle, Host)
         handle.forget(run)
+
+    def save_hosts(self, handles: Sequence[object], run: int) -> list[Encoded]:
+        return [handle.save(run) for handle in handles if isinstance(handle, Host)]
+
+    def load_hosts(self, loads: Sequence[HostLoad]) -> None:
+        for handle, *arguments in loads:
+            assert isinstance(handle, Host)
+            handle.load(*arguments)
+
+    def pending(self, mailbox: Mailbox) -> list[Call]:
+        queued = [call for call in self.queue if call.mailbox is mailbox]
+        others = [call for call in super().pending(mailbox) if call not in queued]
+        return others + queued
 
     def now(self) -> float:
         return time.monotonic()

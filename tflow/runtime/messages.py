@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from time import perf_counter_ns
-from typing import ClassVar, Generic, Never, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Never, cast
 
 from tflow.combinators import check, nodes
 from tflow.combinators.actors import Actors, Resident
@@ -19,6 +19,9 @@ from tflow.runtime.driver import Driver
 from tflow.runtime.report import RunProgress
 from tflow.runtime.shards import LivePool, LiveShard
 from tflow.types import NOWHERE, AnyOp, LiveOp, Provenance, Ref, StatefulLiveOp, V, W
+
+if TYPE_CHECKING:
+    from tflow.runtime.names import Names
 
 Event = tuple[LiveShard, Callable[..., object], object]
 
@@ -126,6 +129,7 @@ class LiveView:
 class LiveCell(Cell):
     """A driver operator that talks to actors. Other operators never come here: they are steps of a chain."""
 
+    made_anew: ClassVar[frozenset[str]] = frozenset({"op", "live"})
     node: nodes.ForEach
     site: Driver
 
@@ -155,6 +159,15 @@ class LiveCell(Cell):
                 self.held = self.apply(value), answer[1]
             else:
                 yield answer
+
+    def state(self, names: Names) -> dict[str, Any]:  # Any: as in the base class
+        outbox = [(names.shard(shard), names.method(method), value) for shard, method, value in self.live.outbox]
+        return {**super().state(names), "outbox": outbox, "provenance": self.live.provenance}
+
+    def load(self, state: dict[str, Any], names: Names) -> None:  # Any: as above
+        self.live.provenance = state.pop("provenance")
+        self.live.outbox.extend((names.shards[n], names.method_called(name), value) for n, name, value in state.pop("outbox"))
+        super().load(state, names)
 
     def apply(self, value: object) -> object:
         op = self.op

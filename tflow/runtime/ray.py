@@ -26,14 +26,16 @@ from tflow.combinators import check
 from tflow.combinators.actors import Actors
 from tflow.errors import Deadlock, PlanError, RunClosed, ShardFailed, TflowError
 from tflow.runtime import cluster
-from tflow.runtime.base import Call, Mailbox, Runtime
+from tflow.runtime.base import Call, HostLoad, Mailbox, Runtime
 from tflow.runtime.border import SIMPLE, Parcel
 from tflow.runtime.host import NOTHING, bytes_in
+from tflow.runtime.program import packed
 from tflow.runtime.refs import Remote, has_remote
 from tflow.runtime.remote import Failed, Handle, NodeAddress, RemoteHost, StartFailed, StartReport
 from tflow.runtime.shards import LivePool
 from tflow.runtime.tickets import acknowledged_by, urgent
 from tflow.runtime.wire import Stored, pack, unpack_reply
+from tflow.state import Encoded
 from tflow.types import Shard, TimeBudget
 
 GRACE_S = 5.0
@@ -271,6 +273,43 @@ class RayRuntime(Runtime):
         if has_remote(value) or (small and type(value) in SIMPLE):
             return value
         return Parcel(value) if small else Stored(ray.put(value))
+
+    def unheld(self, held: object) -> object:
+        if isinstance(held, Stored):
+            return ray.get(cast("Any", held.ref))  # Any: a ref
+        return held.open() if isinstance(held, Parcel) else held
+
+    def settle(self, mailbox: Mailbox, *, timeout: float | None = None) -> bool:
+        if mailbox.tickets:
+            self._check_ray()
+            for ticket in ray.wait([*mailbox.tickets], num_returns=1, timeout=timeout)[0]:
+                self._receive(mailbox, acknowledged_by(ticket, mailbox.tickets))
+        return not mailbox.tickets
+
+    def save_hosts(self, handles: Sequence[object], run: int) -> list[Encoded]:
+        actors = [handle for handle in handles if isinstance(handle, Handle)]
+        return cast("list[Encoded]", self._answers(actors, [handle.actor.save.remote(run) for handle in actors]))
+
+    def load_hosts(self, loads: Sequence[HostLoad]) -> None:
+        actors, refs = [], []
+        for handle, run, fuse, programs, state in loads:
+            assert isinstance(handle, Handle)
+            actors.append(handle)
+            keys = [key for key, _ in programs]
+            refs.append(handle.actor.load.remote(run, fuse, [packed(program) for _, program in programs], keys, state))
+        self._answers(actors, refs)
+
+    def _answers(self, actors: list[Handle], refs: list[Any]) -> list[object]:  # Any: refs
+        """What actors answer to a question that is no call of a plan."""
+        found: list[object] = []
+        for handle, ref in zip(actors, refs, strict=True):
+            try:
+                found.append(ray.get(ref))
+            except (*DEAD, *GONE) as error:
+                raise ShardFailed(f"Shard {handle.place} died before it could answer: {cluster.brief(error)}.") from None
+            if isinstance(found[-1], Failed):
+                raise found[-1].error
+        return found
 
     def submit(self, call: Call) -> None:
         handle = call.shard.handle

@@ -43,6 +43,15 @@ class Remote(Frozen):
     def __deepcopy__(self, memo: object) -> Remote:
         return self
 
+    def state(self) -> object:
+        """The item itself: a checkpoint holds values, not where they are."""
+        return self.box.take(self.index)
+
+    @classmethod
+    def from_state(cls, state: object) -> object:
+        """A stream that may carry remote items may carry plain ones as well."""
+        return state
+
 
 def has_remote(value: object) -> bool:
     """True for a remote item, and for a list with one in it."""

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
+from tflow.combinators import nodes
 from tflow.errors import OperatorError, TflowError, travelling
 from tflow.runtime.border import Parcel
 from tflow.runtime.host import NOTHING, Host, Reply
 from tflow.runtime.wire import Answer, pack_reply, unpack
+from tflow.state import Encoded
 from tflow.types import Shard, rows_of, steps_of, summary_of
 
 
@@ -51,6 +53,7 @@ class RemoteHost:
         self.failure: BaseException | None = None
         try:
             self.host = Host(make.open(), shard)
+            self.host.is_alone = True
         except BaseException as error:
             self.note(error)
             self.failure = travelling(error)
@@ -70,11 +73,7 @@ class RemoteHost:
             method, piggyback, args = unpack(message, beside)
             reply = cast("Reply", getattr(self.host, method)(piggyback, *args))
         except BaseException as error:
-            failure = error
-            if not isinstance(error, TflowError):
-                failure = OperatorError(method, item=0, cause=error, shard=self.place)
-            self.note(failure)
-            return Failed(cast("TflowError", failure))
+            return self.failed(method, error)
         if reply is NOTHING:
             return None
         if reply.error is not None:
@@ -88,6 +87,30 @@ class RemoteHost:
             return answer, []
         items, *rest = answer
         return ([(steps_of(item), rows_of(item), summary_of(item)) for item in items], *rest), items
+
+    def save(self, run: int) -> Encoded | Failed:
+        """The state of the actor and of what a run has in it."""
+        assert self.host is not None
+        try:
+            return self.host.save(run)
+        except Exception as error:
+            return self.failed("save", error)
+
+    def load(self, run: int, fuse: bool, programs: Sequence[Parcel[tuple[nodes.Node, ...]]], keys: object, state: Encoded) -> Failed | None:
+        """Go on with the state of another."""
+        assert self.host is not None
+        opened = [program.open()[-1] for program in programs]
+        try:
+            self.host.load(run, fuse, list(zip(cast("Sequence[tuple[int, int]]", keys), opened, strict=True)), state)
+        except Exception as error:
+            return self.failed("load", error)
+        return None
+
+    def failed(self, method: str, error: BaseException) -> Failed:
+        """What raised here, for the driver."""
+        failure = error if isinstance(error, TflowError) else OperatorError(method, item=0, cause=error, shard=self.place)
+        self.note(failure)
+        return Failed(failure)
 
     def forget(self, run: int) -> None:
         if self.host is not None:

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from itertools import chain, islice
 from time import perf_counter_ns
-from typing import cast
+from typing import TYPE_CHECKING, Any, cast
 
 from tflow.combinators import nodes
 from tflow.combinators.methods import bound
+from tflow.errors import CheckpointError
 from tflow.runtime.answers import DONE, SKIP, WAITING, Answer, Ready
 from tflow.runtime.cell import Cell, Site, attempt_all, close_iterator
 from tflow.runtime.chain import SourceCell
 from tflow.types import NOWHERE, Provenance
+
+if TYPE_CHECKING:
+    from tflow.runtime.names import Names
+
+MOST_MEMBERS = 100_000
+"""Of one item; an item with more of them may be endless."""
 
 
 class ItemsCell(SourceCell):
@@ -54,6 +61,10 @@ class PullCell(SourceCell):
         for _ in islice(values, self.site.resume.get(self.node.position, 0)):
             continue  # read by an earlier incarnation
         return values
+
+    def skip(self, count: int) -> None:
+        if self.node.opens:  # else the actor itself knows where it is
+            super().skip(count)
 
 
 def _calls(pull: Callable[..., object]) -> Iterator[object]:
@@ -214,6 +225,14 @@ class ShuffleCell(Grouping):
         return self.held.pop()
 
 
+_END = object()
+
+
+def _then_raise(members: list[object], error: Exception) -> Iterator[object]:
+    yield from members
+    raise error
+
+
 class FlattenCell(Cell):
     """Members are read one by one, so an endless iterable is no trouble."""
 
@@ -229,7 +248,7 @@ class FlattenCell(Cell):
     def answers(self) -> Iterator[Answer]:
         while True:
             try:
-                for member in self.members:
+                while (member := next(self.members, _END)) is not _END:  # a checkpoint may have read ahead, and changed members
                     self.shown += 1
                     self.fruitless = False
                     yield member, self.origin
@@ -249,6 +268,26 @@ class FlattenCell(Cell):
                 self.members = iter(self.open(value))
             except Exception as error:
                 raise self.site.blame(self.node, self.seen - 1, error) from error
+
+    def state(self, names: Names) -> dict[str, Any]:  # Any: as in the base class
+        return {**super().state(names), "members": self.rest()}
+
+    def load(self, state: dict[str, Any], names: Names) -> None:  # Any: as above
+        super().load({**state, "members": iter(state["members"])}, names)
+
+    def rest(self) -> list[object]:
+        """The members that are still to come, which are read now."""
+        rest: list[object] = []
+        try:
+            rest += islice(self.members, MOST_MEMBERS)
+        except Exception as error:  # it is raised when its turn comes
+            self.members = _then_raise(rest, error)
+            raise CheckpointError(f"{self.node.label} cannot be saved: its input raised {type(error).__name__}.") from error
+        if len(rest) == MOST_MEMBERS:
+            self.members = chain(rest, self.members)
+            raise CheckpointError(f"{self.node.label} cannot be saved: one of its items has {MOST_MEMBERS:,} members or more.")
+        self.members = iter(rest)
+        return rest
 
     def close(self) -> None:
         if not self.closed:

@@ -1,0 +1,221 @@
+"""Checkpoints as folders: JSON for what a run remembers, safetensors for its arrays, and a manifest with the hash of both.
+
+A folder is written aside, flushed to disk, and renamed when it is complete: it is there as a whole or not at all. What is read
+is hashed first, and the same bytes are then used. Nothing that is read is executed (``tflow.state``).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import struct
+import time
+from collections.abc import Callable, Iterable, Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from tflow.combinators.runnable import Runnable
+from tflow.errors import CheckpointError
+from tflow.state import Array, Encoded, Json
+
+FORMAT = 1
+"""Of the folder; a reader refuses a newer one."""
+MANIFEST, STATE, ARRAYS = "manifest.json", "state.json", "arrays.safetensors"
+ASIDE = ".part"
+"""What the names of folders that are not complete end with."""
+PACKAGES = ("tflow", "numpy", "torch", "gymnasium", "ray")
+Resumable: TypeAlias = str | os.PathLike[str] | Encoded
+"""What a run can go on from: the folder of a checkpoint, or a snapshot in memory."""
+TYPES = {
+    "bool": "BOOL", "int8": "I8", "uint8": "U8", "int16": "I16", "uint16": "U16", "int32": "I32", "uint32": "U32", "int64": "I64",
+    "uint64": "U64", "float16": "F16", "float32": "F32", "float64": "F64",
+}  # fmt: skip
+"""What safetensors calls the types of numpy."""
+OWN_TYPES = {name: kind for kind, name in TYPES.items()}
+
+
+# --------------------------------------------------------------------------- writing
+
+
+def write(folder: Path, encoded: Encoded, facts: Mapping[str, object]) -> None:
+    """Write a checkpoint. On an error nothing is left of it, and what was there before is still there."""
+    aside = folder.with_name(folder.name + ASIDE)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        if aside.exists():  # of a process that was killed
+            shutil.rmtree(aside)
+        aside.mkdir()
+        files = {
+            ARRAYS: _write(aside / ARRAYS, safetensors(encoded.arrays)),
+            STATE: _write(aside / STATE, [json.dumps(encoded.tree, allow_nan=False).encode()]),
+        }
+        manifest = {"format": FORMAT, **facts, "versions": versions(), "saved_at": time.time(), "files": files}
+        _write(aside / MANIFEST, [json.dumps(manifest, indent=2).encode()])
+        _flush(aside)
+        _replace(aside, folder)
+        _flush(folder.parent)
+    except OSError as error:
+        shutil.rmtree(aside, ignore_errors=True)
+        raise CheckpointError(f"The checkpoint {folder} could not be written: {error.strerror or error}.") from error
+
+
+def _replace(aside: Path, folder: Path) -> None:
+    """Put a complete folder into its place."""
+    if not folder.exists():
+        aside.rename(folder)
+        return
+    old = folder.with_name(f"{folder.name}.old{ASIDE}")
+    shutil.rmtree(old, ignore_errors=True)
+    folder.rename(old)
+    aside.rename(folder)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _write(path: Path, chunks: Iterable[bytes | memoryview]) -> dict[str, object]:
+    """Write a file to disk; its hash and its size."""
+    digest, size = hashlib.sha256(), 0
+    with path.open("wb") as file:
+        for chunk in chunks:
+            digest.update(chunk)
+            size += file.write(chunk)
+        file.flush()
+        os.fsync(file.fileno())
+    return {"sha256": digest.hexdigest(), "bytes": size}
+
+
+def _flush(folder: Path) -> None:
+    """Let a folder's list of files reach the disk, where systems can do that."""
+    if hasattr(os, "O_DIRECTORY"):
+        handle = os.open(folder, os.O_DIRECTORY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def safetensors(arrays: list[Array]) -> Iterable[bytes | memoryview]:
+    """A safetensors file with these arrays, named by their numbers, piece by piece: no copy of them is made."""
+    header: dict[str, object] = {}
+    at = 0
+    for number, array in enumerate(arrays):
+        header[str(number)] = {"dtype": TYPES[array.dtype.name], "shape": array.shape, "data_offsets": [at, at + array.nbytes]}
+        at += array.nbytes
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    yield struct.pack("<Q", len(text)) + text
+    for array in arrays:
+        if array.nbytes:
+            yield memoryview(array.reshape(-1).view(np.uint8))
+
+
+def versions() -> dict[str, str]:
+    """The versions of the packages that matter."""
+    found = {}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+# --------------------------------------------------------------------------- reading
+
+
+def checkpoint(plan: Runnable[Any], resume: Resumable) -> Encoded:  # Any: whatever it yields
+    """What a run of this plan can go on from."""
+    if isinstance(resume, Encoded):
+        return resume
+    folder = Path(resume)
+    manifest, encoded = read(folder)
+    if manifest.get("plan") != plan.fingerprint:
+        raise CheckpointError(
+            f"The checkpoint {folder} is of another plan ({manifest.get('plan')}, this one is {plan.fingerprint}): an operator, "
+            "its arguments or its code have changed. Build the plan as it was; or start a new run with the saved policy "
+            "(start_from=)."
+        )
+    return encoded
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:  # Any: facts of all kinds
+    """What a checkpoint says of itself."""
+    try:
+        manifest = json.loads((folder / MANIFEST).read_bytes())
+    except FileNotFoundError:
+        said = "there is no such folder" if not folder.exists() else f"it has no {MANIFEST}"
+        raise CheckpointError(f"{folder} is no checkpoint: {said}.") from None
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"The checkpoint {folder} cannot be read: {error}.") from error
+    if not isinstance(manifest, dict) or not isinstance(manifest.get("format"), int):
+        raise CheckpointError(f"{folder} is no checkpoint: its {MANIFEST} does not say which format it has.")
+    if manifest["format"] > FORMAT:
+        raise CheckpointError(
+            f"The checkpoint {folder} has format {manifest['format']}, and this version of tflow reads up to {FORMAT}. Update tflow."
+        )
+    return manifest
+
+
+def read(folder: Path) -> tuple[dict[str, Any], Encoded]:  # Any: facts of all kinds
+    """The manifest and the content of a checkpoint, if it is whole."""
+    manifest = read_manifest(folder)
+    files = manifest.get("files")
+    if not isinstance(files, dict) or not {STATE, ARRAYS} <= files.keys():
+        raise CheckpointError(f"The checkpoint {folder} is damaged: its {MANIFEST} does not name its files.")
+    try:
+        content = {name: (folder / name).read_bytes() for name in (STATE, ARRAYS)}
+    except OSError as error:
+        raise CheckpointError(f"The checkpoint {folder} cannot be read: {error}.") from error
+    for name, held in content.items():
+        if hashlib.sha256(held).hexdigest() != files[name].get("sha256"):
+            raise CheckpointError(f"The checkpoint {folder} is damaged: {name} is not what was written.")
+    try:
+        return manifest, Encoded(json.loads(content[STATE]), arrays_of(content[ARRAYS]))
+    except (ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(f"The checkpoint {folder} is damaged: {error}.") from error
+
+
+def arrays_of(content: bytes) -> list[Array]:
+    """The arrays of a safetensors file, as views of its bytes."""
+    (size,) = struct.unpack("<Q", content[:8])
+    header: Json = json.loads(content[8 : 8 + size])
+    memory = np.frombuffer(content, np.uint8)[8 + size :]
+    found: list[Array] = []
+    for number in range(len(header)):
+        entry = header[str(number)]
+        first, end = entry["data_offsets"]
+        found.append(memory[first:end].view(OWN_TYPES[entry["dtype"]]).reshape(entry["shape"]))
+    return found
+
+
+# --------------------------------------------------------------------------- several of them
+
+
+def checkpoints_in(folder: Path) -> list[Path]:
+    """The complete checkpoints in a folder, the oldest first."""
+    try:
+        found = [each for each in folder.iterdir() if each.is_dir() and not each.name.endswith(ASIDE) and (each / MANIFEST).exists()]
+    except OSError:
+        return []
+    return sorted(found, key=lambda each: each.name)
+
+
+def latest(folder: Path, refused: Callable[[str], object] = lambda why: None) -> Path:
+    """The newest checkpoint in a folder that is whole; ``refused`` is told why those after it are not."""
+    found = checkpoints_in(folder)
+    if not found:
+        raise CheckpointError(f"There is no checkpoint in {folder}.")
+    reasons = []
+    for each in reversed(found):
+        try:
+            read(each)
+        except CheckpointError as error:
+            refused(str(error))
+            reasons.append(str(error))
+        else:
+            return each
+    raise CheckpointError(" ".join(reasons))

@@ -1,0 +1,291 @@
+"""The state of a whole run as data, and a run that goes on from there.
+
+A snapshot is taken between two polls. Nothing is executed for it: what waits in a queue of this process is kept as it waits; where
+actors have processes of their own, their answers are awaited first, and kept as answers that nobody has looked at. So taking a
+snapshot is invisible: the run that goes on and the run that is made of it do the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, cast
+
+from tflow.combinators import graph, nodes
+from tflow.combinators.actors import Actors, Resident
+from tflow.errors import CheckpointError
+from tflow.runtime.base import Call, HostLoad, Owner
+from tflow.runtime.cell import Cell
+from tflow.runtime.driver import Driver
+from tflow.runtime.gather import Gather, ShardLink
+from tflow.runtime.host import Piggyback, Request, State
+from tflow.runtime.messages import LiveCell
+from tflow.runtime.names import Names
+from tflow.runtime.shards import LivePool, LiveShard
+from tflow.state import Encoded, Encoder, decode, load_into, load_random_numbers, random_numbers, state_of
+
+Saved = dict[str, Any]  # Any: plain data of all kinds
+ALIVE, DEAD, GONE = "alive", "dead", "gone"
+
+
+def names_for(sink: nodes.Node) -> Names:
+    """Names for the checkpoints of a plan, which may call methods of its own modules."""
+    kinds: list[type] = [type(node.operator) for node in graph.walk(sink) if node.operator is not None]
+    kinds += [kind for actors in graph.actors_in(sink) if (kind := actors.actor_class()) is not None]
+    return Names(frozenset(base.__module__ for kind in kinds for base in kind.__mro__))
+
+
+# --------------------------------------------------------------------------- a run as data
+
+
+def snapshot(driver: Driver) -> Encoded:
+    """The state of a run."""
+    runtime = driver.runtime
+    if driver.failure is not None:
+        raise CheckpointError(f"There is nothing to continue: the run is about to fail. {driver.failure}")
+    driver.settle()
+    encoder, names = Encoder(), names_for(driver.sink)
+    pools = sorted(driver.pools, key=lambda pool: driver.ranks[pool.actors])
+    for pool in pools:
+        for shard in (*pool.shards, *pool.draining):
+            names.shard(shard)
+    for call in runtime.pending(driver.mailbox):
+        names.call(call)
+    owners = {id(cell): number for number, cell in enumerate(driver.cells)}
+    tree: Saved = {
+        "seed": driver.run_seed,
+        "fuse": driver.fuse,
+        "session_seed": runtime.session_seed,
+        "random": encoder.part("The random numbers of the driver", random_numbers()),
+        "cells": [encoder.part(cell.node.label, cell.state(names)) for cell in driver.cells],
+        "residents": [
+            [driver.ranks[each], encoder.part(each.name, state_of(runtime.residents[each]))]
+            for each in residents_of(driver)
+            if each in runtime.residents
+        ],
+        "given": [[driver.ranks[actors], encoder.part(actors.name, value)] for actors, value in driver.given.items()],
+        "driver": encoder.part("The driver", driver.state()),
+    }
+    waiting = {names.shard(shard): [names.call(call) for call in mine(shard.waiting, driver)] for shard in tuple(names.shards)}
+    tree["pools"] = [encoder.part(pool.name, pool_state(pool, driver)) for pool in pools]
+    tree["calls"] = [encoder.part(call.shard.place, call_state(call, driver, names, owners)) for call in names.calls]
+    # Gathers know shards that have left, and calls have named none that is not here by now.
+    tree["shards"] = [
+        encoder.part(shard.place, {**shard_state(shard, pools, driver, names), "waiting": waiting.get(number, [])})
+        for number, shard in enumerate(names.shards)
+    ]
+    alive = [shard for shard in names.shards if shard.handle is not None]
+    states = runtime.save_hosts([shard.handle for shard in alive], driver.run)
+    tree["hosts"] = [[names.shard(shard), encoder.embedded(state)] for shard, state in zip(alive, states, strict=True)]
+    return Encoded(tree, encoder.arrays)
+
+
+def mine(calls: Iterable[Call], driver: Driver) -> list[Call]:
+    """The calls of this run; others of its session may have some, too."""
+    return [call for call in calls if call.mailbox is driver.mailbox]
+
+
+def residents_of(driver: Driver) -> list[Resident[object]]:
+    """The residents that the plan names, in order."""
+    return [actors for actors in driver.ranks if isinstance(actors, Resident)]
+
+
+def pool_state(pool: LivePool, driver: Driver) -> Saved:
+    return {
+        "rank": driver.ranks[pool.actors],
+        "name": pool.name,
+        "versions": pool.versions,
+        "next_incarnations": pool.next_incarnations,
+    }
+
+
+def shard_state(shard: LiveShard, pools: list[LivePool], driver: Driver, names: Names) -> Saved:
+    runtime = driver.runtime
+    there = shard in shard.pool.shards or shard in shard.pool.draining
+    return {
+        "pool": pools.index(shard.pool),
+        "index": shard.index,
+        "is": ALIVE if shard.handle is not None else DEAD if there else GONE,
+        "draining": shard.draining,
+        "incarnation": shard.incarnation,
+        "deaths": shard.deaths,
+        "death_reason": shard.death_reason,
+        "restart_in": max(0.0, shard.restart_at - runtime.now()),
+        "events": driver.events.get(shard, 0),
+        "state": updates(shard.state, driver, names),
+        "sent": updates(shard.sent, driver, names),
+        "versions": dict(shard.versions),
+    }
+
+
+def updates(state: State, driver: Driver, names: Names) -> list[tuple[str, str, int, object]]:
+    """State updates as data: policy, method, number and value."""
+    unheld = driver.runtime.unheld
+    return [(policy, names.method(method), number, unheld(value)) for (policy, method), (number, value) in state.items()]
+
+
+def call_state(call: Call, driver: Driver, names: Names, owners: dict[int, int]) -> Saved:
+    if call.error is not None:
+        raise CheckpointError(f"There is nothing to continue: the run is about to fail. {call.error}")
+    request = call.args[0] if call.args else None
+    args: object
+    if isinstance(request, Request):
+        args = request._replace(key=(0, *request.key[1:]), program=None), request.program is not None
+    else:
+        method, value = call.args
+        args = names.method(cast("Callable[..., object]", method)), value
+    return {
+        "shard": names.shard(call.shard),
+        "owner": owners[id(call.owner)],
+        "method": call.method,
+        "args": args,
+        "state": updates(call.piggyback.state, driver, names),
+        "versions": dict(call.piggyback.versions),
+        "incarnation": call.incarnation,
+        "timeout_s": call.timeout_s,
+        "reply": call.reply,
+        "lost": call.lost,
+        "actor_survived": call.actor_survived,
+        "done": call.done,
+    }
+
+
+# --------------------------------------------------------------------------- a run from data
+
+
+class SavedRun:
+    """A snapshot that was read: what a run that goes on needs, in the order in which it needs it."""
+
+    def __init__(self, encoded: Encoded) -> None:
+        self.encoded = encoded
+        self.tree: Saved = encoded.tree
+        try:
+            self.seed, self.fuse, self.session_seed = (self.tree[name] for name in ("seed", "fuse", "session_seed"))
+            self.pools = {saved["rank"]: saved for saved in self.read("pools")}
+            self.shards: list[Saved] = self.read("shards")
+        except (KeyError, TypeError, ValueError) as error:
+            raise CheckpointError(f"The checkpoint is damaged: it lacks {error}.") from error
+        self.names: Names | None = None
+
+    def read(self, name: str) -> Any:  # Any: what was saved under that name
+        return decode(Encoded(self.tree[name], self.encoded.arrays))
+
+    def give(self, driver: Driver) -> None:
+        """Before anything is made: what actors are made with."""
+        self.names = names_for(driver.sink)
+        by_rank = {rank: actors for actors, rank in driver.ranks.items()}
+        driver.given = {by_rank[rank]: value for rank, value in self.read("given")}
+
+    def revived(self, driver: Driver, actors: Actors[object], seed: int) -> LivePool | None:
+        """The actors of a description, each in the incarnation that it had; None if the run had not made them yet."""
+        number = next((n for n, rank in enumerate(self.pools) if rank == driver.ranks[actors]), None)
+        if number is None:
+            return None
+        saved = self.pools[driver.ranks[actors]]
+        lives = [shard for shard in self.shards if shard["pool"] == number and shard["is"] != GONE]
+        pool = driver.runtime.revive(
+            actors, saved["name"], seed, driver.given.get(actors), [(s["index"], s["incarnation"], s["is"] == ALIVE) for s in lives]
+        )
+        pool.versions, pool.next_incarnations = saved["versions"], saved["next_incarnations"]
+        for shard, each in zip(tuple(pool.shards), lives, strict=True):
+            if each["draining"]:
+                shard.draining = True
+                pool.shards.remove(shard)
+                pool.draining.append(shard)
+        return pool
+
+    def load(self, driver: Driver) -> None:
+        """When all cells are built: let them go on where they were."""
+        names, runtime = self.names, driver.runtime
+        assert names is not None
+        by_rank = {rank: actors for actors, rank in driver.ranks.items()}
+        pools = [driver.live(by_rank[rank]) for rank in self.pools]
+        for saved in self.shards:
+            self.load_shard(driver, names, pools[saved["pool"]], saved)
+        owners = driver.cells
+        calls = self.read("calls")
+        for saved in calls:
+            names.call(self.load_call(driver, names, owners, saved))
+        cells = self.read("cells")
+        if len(cells) != len(owners):
+            raise CheckpointError(f"The checkpoint has {len(cells)} operators at work, and the plan {len(owners)}: another plan.")
+        for cell, state in zip(owners, cells, strict=True):
+            cell.load(state, names)
+        for rank, state in self.read("residents"):
+            load_into(driver.resident(cast("Resident[object]", by_rank[rank])), state)
+        driver.load(self.read("driver"))
+        self.load_hosts(driver, names)
+        for saved, call in zip(calls, names.calls, strict=True):
+            self.load_request(call, saved)
+        waiting = {number for shard in self.shards for number in shard["waiting"]}
+        for number, call in enumerate(names.calls):
+            if call.done:
+                continue
+            driver.mailbox.in_flight[call] = None
+            if call.timeout_s is not None and runtime.limits_time:
+                driver.timed[call] = None
+            if number in waiting:
+                call.shard.waiting.append(call)
+            elif call.reply is not None or call.lost:
+                call.shard.in_flight[call] = None
+                call.finish(lost=call.lost)
+            else:
+                runtime.resubmit(call)
+        load_random_numbers(self.read("random"))
+        for cell in owners:
+            cell.start()
+
+    def load_shard(self, driver: Driver, names: Names, pool: LivePool, saved: Saved) -> None:
+        key = saved["index"], saved["incarnation"]
+        there = {(shard.index, shard.incarnation): shard for shard in (*pool.shards, *pool.draining)}
+        shard = there[key] if saved["is"] != GONE else LiveShard(pool, saved["index"], None, saved["incarnation"])
+        names.shard(shard)
+        shard.draining = saved["draining"]
+        shard.deaths, shard.death_reason = saved["deaths"], saved["death_reason"]
+        now = driver.runtime.now()
+        shard.restart_at, shard.last_answer_at = now + saved["restart_in"], now
+        shard.state = self.updates(driver, names, saved["state"])
+        shard.sent = self.updates(driver, names, saved["sent"])
+        shard.versions = saved["versions"]
+        if saved["events"]:
+            driver.events[shard] = saved["events"]
+        if saved["is"] == DEAD and not shard.restarts_exhausted:
+            driver.runtime.dead.append(shard)
+
+    @staticmethod
+    def updates(driver: Driver, names: Names, saved: list[tuple[str, str, int, object]]) -> State:
+        hold = driver.runtime.hold
+        return {(policy, names.method_called(name)): (number, hold(value)) for policy, name, number, value in saved}
+
+    def load_call(self, driver: Driver, names: Names, owners: list[Cell], saved: Saved) -> Call:
+        """A call, without its arguments: the program of a shard is known when its gather is."""
+        owner = cast("Owner", owners[saved["owner"]])
+        call = Call(names.shards[saved["shard"]], saved["method"], (), driver.mailbox, owner)
+        call.piggyback = Piggyback(self.updates(driver, names, saved["state"]), saved["versions"])
+        call.incarnation, call.timeout_s, call.sent_at = saved["incarnation"], saved["timeout_s"], driver.runtime.now()
+        call.reply, call.lost = saved["reply"], saved["lost"]
+        call.actor_survived, call.done = saved["actor_survived"], saved["done"]
+        if isinstance(owner, LiveCell):
+            name, value = saved["args"]
+            call.args = names.method_called(name), value
+        else:
+            request, has_program = saved["args"]
+            call.args = (request._replace(key=(driver.run, *request.key[1:])), has_program)
+        return call
+
+    @staticmethod
+    def load_request(call: Call, saved: Saved) -> None:
+        """Add the program of its shard to a request that had it."""
+        link = call.tag
+        if isinstance(link, ShardLink):
+            request, has_program = cast("tuple[Request, bool]", call.args)
+            call.args = (request._replace(program=link.program if has_program else None),)
+
+    def load_hosts(self, driver: Driver, names: Names) -> None:
+        programs: dict[LiveShard, list[tuple[tuple[int, int], nodes.Node]]] = {}
+        for cell in driver.cells:
+            for link in cell.links if isinstance(cell, Gather) else ():
+                programs.setdefault(link.shard, []).append(((cell.position, link.index), link.program))
+        hosts = [(names.shards[number], state) for number, state in self.read("hosts")]
+        driver.runtime.load_hosts(
+            [HostLoad(shard.handle, driver.run, driver.fuse, programs.get(shard, []), state) for shard, state in hosts]
+        )
