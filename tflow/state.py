@@ -14,14 +14,14 @@ from __future__ import annotations
 import math
 import random
 import sys
-from collections import Counter, OrderedDict, defaultdict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
 from fractions import Fraction
 from importlib import import_module
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeGuard, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +37,9 @@ TAG = "$"
 """Marks an object of the JSON that stands for something else than a dictionary with names."""
 STORED_KINDS = "biufcSUMm"
 """Kinds of arrays that are plain memory."""
-PLAIN_TYPES = frozenset(("bool", *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)), "float16", "float32", "float64"))
+PLAIN_TYPES = frozenset(
+    ("bool", *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)), "float16", "float32", "float64")
+)
 """Types that files of arrays know; others are stored as bytes."""
 ADVICE = (
     "Plain values, arrays, random generators, enums, named tuples and dataclasses can be saved, if their classes are defined at "
@@ -45,7 +47,6 @@ ADVICE = (
 )
 
 
-@runtime_checkable
 class HasState(Protocol):
     """Something that changes, and can be stopped and continued: actors, envs, networks, learners, buffers."""
 
@@ -83,6 +84,19 @@ def encode(value: object) -> Encoded:
     return Encoded(encoder.part("The value", value), encoder.arrays)
 
 
+def encode_or_none(value: object) -> Encoded | None:
+    """A value as data; None if there is something in it that is none."""
+    try:
+        return encode(value)
+    except CheckpointError:
+        return None
+
+
+def has_state(owner: object) -> TypeGuard[HasState]:
+    """True if something says its state itself; an env may have an attribute of that name."""
+    return callable(getattr(owner, "state", None)) and callable(getattr(owner, "load", None))
+
+
 def decode(encoded: Encoded) -> Any:  # Any: whatever was encoded
     """The value again."""
     try:
@@ -95,7 +109,7 @@ def decode(encoded: Encoded) -> Any:  # Any: whatever was encoded
 
 def state_of(owner: object) -> object:
     """The state of something that changes: what it says itself, else its attributes, if they are data."""
-    if isinstance(owner, HasState):
+    if has_state(owner):
         return owner.state()
     if isinstance(owner, CONTAINERS):
         return owner
@@ -104,15 +118,18 @@ def state_of(owner: object) -> object:
 
 def load_into(owner: object, state: Any) -> None:  # Any: what state_of gave
     """Give a twin the state of another."""
-    if isinstance(owner, HasState):
+    if has_state(owner):
         owner.load(state)
     elif isinstance(owner, np.ndarray):
         owner[...] = state
     elif isinstance(owner, (list, bytearray)):
         owner[:] = state
-    elif isinstance(owner, CONTAINERS):
+    elif isinstance(owner, deque):
         owner.clear()
-        (owner.extend if isinstance(owner, deque) else owner.update)(state)
+        owner.extend(state)
+    elif isinstance(owner, (dict, set)):
+        owner.clear()
+        owner.update(state)
     else:
         for name in [name for name in getattr(owner, "__dict__", {}) if name not in state]:
             delattr(owner, name)
@@ -122,7 +139,7 @@ def load_into(owner: object, state: Any) -> None:  # Any: what state_of gave
 
 def random_numbers() -> dict[str, object]:
     """The state of the random numbers of this process that belong to nobody."""
-    found: dict[str, object] = {"python": random.getstate(), "numpy": np.random.get_state(legacy=False)}  # noqa: NPY002  # users may
+    found: dict[str, object] = {"python": random.getstate(), "numpy": np.random.get_state(legacy=False)}  # users may
     if "torch" in sys.modules:
         found["torch"] = sys.modules["torch"].get_rng_state()
     return found
@@ -131,7 +148,7 @@ def random_numbers() -> dict[str, object]:
 def load_random_numbers(state: dict[str, Any]) -> None:  # Any: what random_numbers gave
     """Go on with them."""
     random.setstate(state["python"])
-    np.random.set_state(state["numpy"])  # noqa: NPY002  # as above
+    np.random.set_state(state["numpy"])  # as above
     if "torch" in state:
         import torch
 
@@ -217,7 +234,7 @@ class Encoder:
             return {TAG: "own", "c": name_of(kind), "v": self.tree(value.state())}  # type: ignore[attr-defined]  # seen above
         if is_dataclass(value):
             return {TAG: "data", "c": name_of(kind), "v": self.mapping(attributes(value))}
-        if kind.__module__.partition(".")[0] == "torch":
+        if str(getattr(kind, "__module__", "")).partition(".")[0] == "torch":
             return self.of_torch(value)
         if isinstance(value, np.random.Generator):
             return self.tagged("generator", value.bit_generator.state)
@@ -225,12 +242,14 @@ class Encoder:
             return self.tagged("random_state", value.get_state(legacy=False))
         if isinstance(value, random.Random) and kind is random.Random:
             return self.tagged("random", value.getstate())
-        raise NoData(f"a {kind.__module__}.{kind.__qualname__}")
+        raise NoData(f"a {getattr(kind, '__module__', '')}.{kind.__qualname__}")
 
     def array(self, value: Array) -> Json:
         if value.dtype.kind not in STORED_KINDS:
             raise NoData(f"an array of {value.dtype}")
         tree: dict[str, Json] = {TAG: "array", "a": self.number(value), "w": bool(value.flags.writeable)}
+        if not value.flags.c_contiguous and value.size:  # sums depend on how numbers lie in memory
+            tree["axes"] = sorted(range(value.ndim), key=lambda axis: -abs(value.strides[axis]))
         return tree if is_plain(value.dtype) else {**tree, "dtype": value.dtype.str, "shape": list(value.shape)}
 
     def number(self, value: Array) -> int:
@@ -278,7 +297,9 @@ WRITERS: dict[type, Writer] = {
 
 def attributes(value: object) -> dict[object, object]:
     """What an instance of a dataclass holds: its fields, and what it has beside them."""
-    held = {field.name: getattr(value, field.name) for field in fields(cast("Any", value)) if hasattr(value, field.name)}  # Any: seen to be one
+    held = {
+        field.name: getattr(value, field.name) for field in fields(cast("Any", value)) if hasattr(value, field.name)
+    }  # Any: seen to be one
     return {**held, **getattr(value, "__dict__", {})}
 
 
@@ -316,12 +337,15 @@ class _Decoder:
         return reader(self, tree)
 
     def array(self, tree: Json) -> Array:
-        if tree["w"]:
-            return self.plain(tree).copy()
         number = tree["a"]
-        if number not in self.made:
-            self.made[number] = self.plain(tree).view()
-            self.made[number].flags.writeable = False
+        if tree["w"] or number not in self.made:
+            # Always a copy: torch sums up in another order where memory is not aligned, as that of a file may be.
+            plain, axes = self.plain(tree), tree.get("axes")
+            found: Array = plain.copy() if axes is None else plain.transpose(axes).copy().transpose(np.argsort(axes))
+            if tree["w"]:
+                return found
+            self.made[number] = found
+            found.flags.writeable = False
         return self.made[number]
 
     def plain(self, tree: Json) -> Array:
@@ -331,7 +355,8 @@ class _Decoder:
         dtype = np.dtype(str(tree["dtype"]))
         if dtype.kind not in STORED_KINDS or dtype.hasobject:
             raise CheckpointError(f"The checkpoint holds an array of {dtype}.")
-        return memory.view(dtype).reshape(tree["shape"]) if memory.size else np.empty(tree["shape"], dtype)
+        found: Array = memory.view(dtype).reshape(tree["shape"]) if memory.size else np.empty(tree["shape"], dtype)
+        return found
 
     def tensor(self, tree: Json) -> torch.Tensor:
         import torch
@@ -378,7 +403,7 @@ def _random_state(decoder: _Decoder, tree: Json) -> np.random.RandomState:
 
 
 def _random(decoder: _Decoder, tree: Json) -> random.Random:
-    made = random.Random()  # noqa: S311  # the user's generator, with its state
+    made = random.Random()  # the user's generator, with its state
     made.setstate(decoder.members(tree)[0])
     return made
 
@@ -471,7 +496,9 @@ def class_called(name: str, is_data: Callable[[Any], bool]) -> Any:  # Any: a cl
         others = {id(each): each for other in list(sys.modules.values()) if (each := _inside(other, qualname)) is not None}
         found = next(iter(others.values())) if len(others) == 1 else None
     if found is None or not is_data(found):
-        raise CheckpointError(f"The checkpoint holds a {name}, which is not loaded, or is no longer a class of data. Import the module that defines it first.")
+        raise CheckpointError(
+            f"The checkpoint holds a {name}, which is not loaded, or is no longer a class of data. Import the module that defines it first."
+        )
     return found
 
 

@@ -337,7 +337,7 @@ def test_same_seed_same_journey_also_when_it_is_interrupted(way: Exploration, fo
     assert any((left != right).any() for left, right in zip(one, different, strict=True))
     generator, first, second = rng(1), way.start(6, form), way.start(6, form)
     halves = journey(first, form, generator, range(5))
-    second.restore(pickle.loads(pickle.dumps(first.state())))
+    second.load(pickle.loads(pickle.dumps(first.state())))
     halves += journey(second, form, generator, range(5, 12))
     assert all((left == right).all() for left, right in zip(one, halves, strict=True))
     assert way == pickle.loads(pickle.dumps(way))

@@ -99,9 +99,7 @@ class Runnable(Described, Generic[T]):
 
         validate(self.node)
 
-    def run(
-        self, *, runtime: Runtime | None = None, seed: int = 0, fuse: bool = True, resume: Resumable | None = None
-    ) -> Run[T]:
+    def run(self, *, runtime: Runtime | None = None, seed: int = 0, fuse: bool = True, resume: Resumable | None = None) -> Run[T]:
         """Start a run: an iterator and context manager over the items. Nothing happens before the first item is asked for.
 
         Without ``runtime`` the run opens a local session of its own. ``fuse=False`` runs every operator by itself, which is

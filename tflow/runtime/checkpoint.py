@@ -110,7 +110,7 @@ def safetensors(arrays: list[Array]) -> Iterable[bytes | memoryview]:
     yield struct.pack("<Q", len(text)) + text
     for array in arrays:
         if array.nbytes:
-            yield memoryview(array.reshape(-1).view(np.uint8))
+            yield array.reshape(-1).view(np.uint8).data
 
 
 def versions() -> dict[str, str]:
@@ -198,7 +198,9 @@ def arrays_of(content: bytes) -> list[Array]:
 def checkpoints_in(folder: Path) -> list[Path]:
     """The complete checkpoints in a folder, the oldest first."""
     try:
-        found = [each for each in folder.iterdir() if each.is_dir() and not each.name.endswith(ASIDE) and (each / MANIFEST).exists()]
+        found = [
+            each for each in folder.iterdir() if each.is_dir() and not each.name.endswith(ASIDE) and (each / MANIFEST).exists()
+        ]
     except OSError:
         return []
     return sorted(found, key=lambda each: each.name)

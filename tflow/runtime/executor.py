@@ -299,7 +299,11 @@ class Run(Generic[T]):
         """
         self._check_open()
         self._started()
-        write(Path(path), snapshot(self._driver), {"plan": self.plan.fingerprint, "env_steps": self._driver.env_steps, **(facts or {})})
+        write(
+            Path(path),
+            snapshot(self._driver),
+            {"plan": self.plan.fingerprint, "env_steps": self._driver.env_steps, **(facts or {})},
+        )
 
     # ------------------------------------------------------------------- the end
 

@@ -67,7 +67,6 @@ class ShardLink:
             self.readings = {}
         return self.program, {position: reading.seen for position, reading in self.earlier.items()}
 
-
     def state(self, names: Names, site: Driver) -> dict[str, Any]:  # Any: of all kinds
         """What it remembers, as data."""
         return {
@@ -296,7 +295,13 @@ class Gather(Cell):
         links = [link.state(names, self.site) for link in self.links]
         buffer = [(ready, link.index) for ready, link in self.buffer]
         last_dead = None if self.last_dead is None else self.last_dead.index
-        return {**found, "links": links, "buffer": buffer, "last_dead": last_dead, "next": max(link["index"] for link in links) + 1}
+        return {
+            **found,
+            "links": links,
+            "buffer": buffer,
+            "last_dead": last_dead,
+            "next": max(link["index"] for link in links) + 1,
+        }
 
     def load(self, state: dict[str, Any], names: Names) -> None:  # Any: as above
         sources = {position: node for node, position in self.site.positions.items()}

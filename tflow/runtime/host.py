@@ -194,9 +194,7 @@ class Host:
         dice = encoder.tree(random_numbers() if self.is_alone else None)
         return Encoded({"made": self.made, "chains": chains, "actor": actor, "random": dice}, encoder.arrays)
 
-    def load(
-        self, run: int, fuse: bool, programs: Sequence[tuple[tuple[int, int], nodes.Node]], encoded: Encoded
-    ) -> None:
+    def load(self, run: int, fuse: bool, programs: Sequence[tuple[tuple[int, int], nodes.Node]], encoded: Encoded) -> None:
         """Go on as the host whose state this was."""
         state = decode(encoded)
         found, names = dict(programs), Names()

@@ -101,9 +101,9 @@ class LocalRuntime(Runtime):
         return [handle.save(run) for handle in handles if isinstance(handle, Host)]
 
     def load_hosts(self, loads: Sequence[HostLoad]) -> None:
-        for handle, *arguments in loads:
+        for handle, run, fuse, programs, state in loads:
             assert isinstance(handle, Host)
-            handle.load(*arguments)
+            handle.load(run, fuse, programs, state)
 
     def pending(self, mailbox: Mailbox) -> list[Call]:
         queued = [call for call in self.queue if call.mailbox is mailbox]

@@ -138,7 +138,7 @@ class LiveCell(Cell):
         assert isinstance(node.op, (LiveOp, StatefulLiveOp))
         self.op = own_copy(node.op)
         self.live = LiveView(node.op, site)
-        self.state = first_state(site, node, self.op.init) if isinstance(self.op, StatefulLiveOp) else None
+        self.memory = first_state(site, node, self.op.init) if isinstance(self.op, StatefulLiveOp) else None
         self.held: Ready | None = None
         """Waits until everything that was sent for it has left."""
         super().__init__(node, ups, site)
@@ -174,7 +174,7 @@ class LiveCell(Cell):
         start = perf_counter_ns()
         try:
             if isinstance(op, StatefulLiveOp):
-                self.state, value = op.step(self.live, self.state, cast("Never", value))
+                self.memory, value = op.step(self.live, self.memory, cast("Never", value))
             elif isinstance(op, LiveOp):
                 value = op.apply(self.live, cast("Never", value))
         except Exception as error:

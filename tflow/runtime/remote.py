@@ -96,7 +96,9 @@ class RemoteHost:
         except Exception as error:
             return self.failed("save", error)
 
-    def load(self, run: int, fuse: bool, programs: Sequence[Parcel[tuple[nodes.Node, ...]]], keys: object, state: Encoded) -> Failed | None:
+    def load(
+        self, run: int, fuse: bool, programs: Sequence[Parcel[tuple[nodes.Node, ...]]], keys: object, state: Encoded
+    ) -> Failed | None:
         """Go on with the state of another."""
         assert self.host is not None
         opened = [program.open()[-1] for program in programs]

@@ -183,7 +183,11 @@ class SavedRun:
         saved = self.pools[driver.ranks[actors]]
         lives = [shard for shard in self.shards if shard["pool"] == number and shard["is"] != GONE]
         pool = driver.runtime.revive(
-            actors, saved["name"], seed, driver.given.get(actors), [(s["index"], s["incarnation"], s["is"] == ALIVE) for s in lives]
+            actors,
+            saved["name"],
+            seed,
+            driver.given.get(actors),
+            [(s["index"], s["incarnation"], s["is"] == ALIVE) for s in lives],
         )
         pool.versions, pool.next_incarnations = saved["versions"], saved["next_incarnations"]
         for shard, each in zip(tuple(pool.shards), lives, strict=True):
@@ -283,8 +287,9 @@ class SavedRun:
     def load_hosts(self, driver: Driver, names: Names) -> None:
         programs: dict[LiveShard, list[tuple[tuple[int, int], nodes.Node]]] = {}
         for cell in driver.cells:
-            for link in cell.links if isinstance(cell, Gather) else ():
-                programs.setdefault(link.shard, []).append(((cell.position, link.index), link.program))
+            if isinstance(cell, Gather):
+                for link in cell.links:
+                    programs.setdefault(link.shard, []).append(((cell.position, link.index), link.program))
         hosts = [(names.shards[number], state) for number, state in self.read("hosts")]
         driver.runtime.load_hosts(
             [HostLoad(shard.handle, driver.run, driver.fuse, programs.get(shard, []), state) for shard, state in hosts]

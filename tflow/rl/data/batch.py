@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Literal, Never, Self, TypeAlias, cast
+from typing import Any, Literal, Never, Self, TypeAlias, cast
 
 import numpy as np
 from typing_extensions import TypeVar
@@ -104,6 +104,15 @@ class Batch(Frozen, Columnar[Kc]):
     def __reduce__(self) -> tuple[object, ...]:
         parts = (dict(self.columns), self.ends, dict(self.finals), self.env_steps, self.policy, self.summary)
         return _restored, (type(self), *parts)
+
+    def state(self) -> tuple[object, ...]:
+        """What it is made of, for checkpoints."""
+        return dict(self.columns), self.ends, dict(self.finals), self.env_steps, self.policy, self.summary
+
+    @classmethod
+    def from_state(cls, state: tuple[Any, ...]) -> Self:  # Any: what state() gave
+        """A batch made of these."""
+        return cls.__new__(cls)._fill(*state)
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values()), ()))
@@ -317,6 +326,16 @@ class MultiBatch(Frozen, Keyed[Kc, P]):
         if policy not in self.batches:
             raise KeyError(f"There is no policy {policy!r}, only {sorted(self.batches)}.")
         return self.batches[policy]
+
+    def state(self) -> tuple[object, ...]:
+        """What it is made of, for checkpoints."""
+        return dict(self.batches), self.env_steps, self.summary
+
+    @classmethod
+    def from_state(cls, state: tuple[Any, ...]) -> Self:  # Any: what state() gave
+        """A batch of several policies made of these."""
+        batches, env_steps, summary = state
+        return cls(batches, env_steps=env_steps, summary=summary)
 
     def __len__(self) -> int:
         return sum(map(len, self.batches.values()))

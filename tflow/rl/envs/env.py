@@ -20,6 +20,7 @@ from gymnasium.vector import VectorEnv
 
 from tflow.errors import EnvError, MissingExtra, PlanError
 from tflow.rl.data.arrays import Array, Obs, picked
+from tflow.rl.envs.snapshot import env_state, load_env
 from tflow.rl.envs.spaces import ActionLayout, AnySpace, Mismatch, ObsLayout, reward_problem
 
 AnyEnv = Env[Any, Any]  # Any: envs are generic in observations and actions, which are checked against their spaces instead
@@ -98,6 +99,14 @@ class Envs(ABC):
         return self.step(self._begun)
 
     @abstractmethod
+    def state(self) -> dict[str, Any] | None:  # Any: as envs have it
+        """The state of all copies between two steps; None if the env cannot say it."""
+
+    @abstractmethod
+    def load(self, state: Mapping[str, Any]) -> None:  # Any: as above
+        """Go on from a state."""
+
+    @abstractmethod
     def close(self) -> None:
         """Close all envs."""
 
@@ -108,6 +117,14 @@ class EnvFaults:
     def __init__(self, name: str, on_error: OnError) -> None:
         self.name, self.restarts, self._wanted = name, 0, on_error == "restart"
         self._tries: dict[int, int] = {}  # since the last finished step
+
+    def state(self) -> dict[str, object]:
+        """How often envs were restarted."""
+        return {"restarts": self.restarts, "tries": self._tries}
+
+    def load(self, state: Mapping[str, Any]) -> None:  # Any: numbers
+        """Restore a state."""
+        self.restarts, self._tries = state["restarts"], state["tries"]
 
     def sentence(self, error: BaseException, call: str, index: int | None = None) -> EnvError:
         """The error as a sentence that names the env."""
@@ -242,6 +259,22 @@ class LoopEnvs(Envs):
         self.faults.finished(failed)
         obs = self._obs[self._turn]
         return EnvStep(obs, rewards, terminated, truncated, final_obs, valid, self._masks, tuple(sorted(set(failed))))
+
+    def state(self) -> dict[str, Any] | None:  # Any: as in the base class
+        envs = [env_state(env) for env in self._envs]
+        own = {name: getattr(self, name) for name in ("_seed", "_masks", "_masks_known", "_options")}
+        return None if None in envs else {"envs": envs, "own": own, "faults": self.faults.state()}
+
+    def load(self, state: Mapping[str, Any]) -> None:  # Any: as above
+        for name, value in state["own"].items():
+            setattr(self, name, value)
+        self.faults.load(state["faults"])
+        for index, (env, saved) in enumerate(zip(self._envs, state["envs"], strict=True)):
+            try:
+                env.reset(seed=index, **self._options)  # some make their parts only then
+                load_env(env, saved)
+            except Exception as error:
+                self.faults.refuse(error, "load", index)
 
     def close(self) -> None:
         with ExitStack() as stack:

@@ -32,6 +32,7 @@ from gymnasium import spaces
 from tflow.errors import EnvError
 from tflow.rl.data.arrays import Array, Obs
 from tflow.rl.envs.env import MASK_FROM_THE_START, EnvFaults, Infos, OnError
+from tflow.rl.envs.snapshot import env_state, load_env
 from tflow.rl.envs.spaces import ActionLayout, AnySpace, Mismatch, ObsLayout
 
 __all__ = ["AgentGroup", "MultiEnvs", "MultiStep", "Turn"]
@@ -256,6 +257,19 @@ class MultiEnvs:
         step = self._gathered(events)
         self.faults.finished({index for index, each in enumerate(events) if each.failed})
         return step
+
+    def state(self) -> dict[str, Any] | None:  # Any: as envs have it
+        """The state of all copies between two steps; None if the env cannot say it."""
+        envs = [env_state(copy.env) for copy in self._copies]
+        return None if None in envs else {"envs": envs, "seed": self._seed, "turns": self._turns, "faults": self.faults.state()}
+
+    def load(self, state: Mapping[str, Any]) -> None:  # Any: as above
+        """Go on from a state."""
+        self.reset(0)  # some envs make their parts only then
+        for copy, saved in zip(self._copies, state["envs"], strict=True):
+            load_env(copy.env, saved)
+        self._seed, self._turns = state["seed"], state["turns"]
+        self.faults.load(state["faults"])
 
     def close(self) -> None:
         """Close all envs."""

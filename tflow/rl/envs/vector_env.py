@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 import numpy as np
@@ -12,6 +12,7 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, VectorEnv
 from tflow.errors import EnvError
 from tflow.rl.data.arrays import Array, Obs, flat, picked
 from tflow.rl.envs.env import MASK_FROM_THE_START, AnyVectorEnv, EnvFaults, Envs, EnvStep, Infos
+from tflow.rl.envs.snapshot import env_state, load_env
 from tflow.rl.envs.spaces import Mismatch, reward_problem
 
 MakeVector = Callable[[int | None], AnyVectorEnv]
@@ -122,6 +123,20 @@ class VectorEnvs(Envs):
         if "action_mask" in infos and not self._masked:
             raise Mismatch("action_mask", MASK_FROM_THE_START)
         return self._actions.vector_masks(infos, self.num, over) if self._masked else None
+
+    def state(self) -> dict[str, Any] | None:  # Any: as in the base class
+        if self._seeded_when_made or isinstance(self._env.unwrapped, AsyncVectorEnv):
+            return None
+        env = env_state(self._env)
+        return None if env is None else {"env": env, "resetting": self._resetting, "masked": self._masked}
+
+    def load(self, state: Mapping[str, Any]) -> None:  # Any: as above
+        try:
+            self._env.reset(seed=0)  # some make their parts only then
+            load_env(self._env, state["env"])
+        except Exception as error:
+            self._fail(error, "load")
+        self._resetting, self._masked, self._unused_seed = state["resetting"], state["masked"], None
 
     def close(self) -> None:
         self._env.close()

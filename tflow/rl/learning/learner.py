@@ -30,6 +30,8 @@ from tflow.rl.policy.threads import fitting, threads
 from tflow.rl.policy.weights import WHOLE
 from tflow.rl.schedules import schedule_of
 
+COUNTS = ("updates", "rounds", "trained", "env_steps", "skipped_in_a_row", "target_updated_elsewhere")
+"""What a learner counts and notes, by the names of its attributes."""
 MAX_SKIPPED = 10
 """After this many non-finite gradients in a row, training stops."""
 
@@ -190,6 +192,17 @@ class TrainedPart:
         mean, self.norms, self.steps = self.norms / self.steps, 0.0, 0.0
         prefix = "" if name == WHOLE else f"{name}_"
         return {f"{prefix}lr": self.lr, f"{prefix}grad_norm": mean}
+
+    def state(self) -> dict[str, Any]:  # Any: as optimisers have it
+        """The state of its optimiser, and what it has counted."""
+        counts = {name: getattr(self, name) for name in ("norms", "steps", "lr", "target_updated_at")}
+        return {**counts, "optimizer": copy.deepcopy(self.optimizer.state_dict())}  # it shares memory with the optimiser
+
+    def load(self, state: Mapping[str, Any]) -> None:  # Any: as above
+        """Restore a state."""
+        self.norms, self.steps, self.lr = state["norms"], state["steps"], state["lr"]
+        self.target_updated_at = state["target_updated_at"]
+        self.optimizer.load_state_dict(copy.deepcopy(state["optimizer"]))
 
     def follow(self, updates: int, every: int, tau: float) -> bool:
         """Update the target network if at least ``every`` updates were made since the last time; True if so."""
@@ -450,30 +463,26 @@ class Learner:
     def state(self) -> dict[str, object]:
         """The state, for a checkpoint."""
         return {
-            "weights": self.policy.flat.get(),
-            "target": None if self.target is None else self.target.flat.get(),
-            # it shares memory with the optimisers
-            "optimizers": {name: copy.deepcopy(part.optimizer.state_dict()) for name, part in self.parts.items()},
-            "target_updated_at": {name: part.target_updated_at for name, part in self.parts.items()},
-            "rng": self.rng.bit_generator.state,
-            "generators": [each.generator.get_state().numpy().copy() for each in (self.policy, self.target) if each is not None],
-            "counts": [self.updates, self.rounds, self.trained, self.skipped_in_a_row],
+            "policy": self.policy.snapshot(),
+            "target": None if self.target is None else self.target.snapshot(),
+            "parts": {name: part.state() for name, part in self.parts.items()},
+            "rng": self.rng,
+            "prior": self.prior,
+            **{name: getattr(self, name) for name in COUNTS},
         }
 
     def load(self, state: Mapping[str, Any]) -> None:  # Any: what state() gave
         """Restore a state."""
-        self.policy.flat.set(state["weights"])
+        self.policy.restore(state["policy"])
         if self.target is not None:
-            self.target.flat.set(state["target"])
+            self.target.restore(state["target"])
         for name, part in self.parts.items():
-            part.optimizer.load_state_dict(copy.deepcopy(state["optimizers"][name]))
-            part.target_updated_at = state["target_updated_at"][name]
-        self.rng.bit_generator.state = state["rng"]
-        for each, random in zip((self.policy, self.target), state["generators"], strict=False):
-            if each is not None:
-                each.generator.set_state(torch.from_numpy(np.array(random)))
-        self.updates, self.rounds, self.trained, self.skipped_in_a_row = state["counts"]
-        self._weights = None
+            part.load(state["parts"][name])
+        self.rng = copy.deepcopy(state["rng"])
+        self.prior = state["prior"]
+        for name in COUNTS:
+            setattr(self, name, state[name])
+        self._weights, self._moments = None, {}
 
 
 class LossReport:

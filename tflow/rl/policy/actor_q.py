@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
@@ -113,6 +113,13 @@ class ActorQ(Policy):
         super().__init__(spec, model, observation_space, action_space, device)
         self._noise: Array | None = None
         self._noise_age = 0
+
+    def snapshot(self) -> dict[str, Any]:  # Any: as in the base class
+        return {**super().snapshot(), "noise": self._noise, "noise_age": self._noise_age}
+
+    def restore(self, state: Mapping[str, Any]) -> None:  # Any: as above
+        super().restore(state)
+        self._noise, self._noise_age = state["noise"], state["noise_age"]
 
     @property
     def net(self) -> ActorQNet:

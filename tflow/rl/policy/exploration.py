@@ -80,7 +80,7 @@ class Explorer:
         """The state, for a checkpoint."""
         return {}
 
-    def restore(self, state: Mapping[str, Array]) -> None:
+    def load(self, state: Mapping[str, Array]) -> None:
         """Restore a state."""
 
 
@@ -250,7 +250,7 @@ class _OrnsteinUhlenbeck(Explorer):
     def state(self) -> dict[str, Array]:
         return {"noise": self._noise.copy()}
 
-    def restore(self, state: Mapping[str, Array]) -> None:
+    def load(self, state: Mapping[str, Array]) -> None:
         self._noise = np.array(state["noise"], dtype=np.float32)
 
 
@@ -332,8 +332,8 @@ class _RandomFirst(Explorer):
     def state(self) -> dict[str, Array]:
         return self._then.state()
 
-    def restore(self, state: Mapping[str, Array]) -> None:
-        self._then.restore(state)
+    def load(self, state: Mapping[str, Array]) -> None:
+        self._then.load(state)
 
 
 # --------------------------------------------------------------------------- weights
@@ -388,7 +388,7 @@ class _PerturbedWeights(Explorer):
     def state(self) -> dict[str, Array]:
         return {"sigma": np.array([self._sigma])}
 
-    def restore(self, state: Mapping[str, Array]) -> None:
+    def load(self, state: Mapping[str, Array]) -> None:
         self._sigma = float(state["sigma"][0])
 
 

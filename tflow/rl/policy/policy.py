@@ -201,6 +201,24 @@ class Policy(ABC):
             return fresh
         return np.where(begins[:, None], fresh, self._state)
 
+    def snapshot(self) -> dict[str, Any]:  # Any: arrays and random numbers
+        """All that it remembers, for a checkpoint: weights, the noise in them, random numbers."""
+        return {"weights": self.flat.get(), "others": self._others(), "generator": self.generator, "rng": self._rng}
+
+    def restore(self, state: Mapping[str, Any]) -> None:  # Any: as above
+        """Take a snapshot over."""
+        self.flat.set(state["weights"])
+        with torch.no_grad():
+            for name, buffer in self._others().items():
+                buffer.copy_(state["others"][name])
+        self.generator.set_state(state["generator"].get_state())
+        self._rng = state["rng"]
+
+    def _others(self) -> dict[str, Tensor]:
+        """What is neither a weight nor sent with the weights: the current noise of noisy layers, counters."""
+        lasting = self.module.state_dict().keys()
+        return {name: part for name, part in self.module.named_buffers() if name not in lasting or not part.is_floating_point()}
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it to a safetensors file, which ``Policy.load`` reads."""
         from tflow.rl.policy.saving import save_policy

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
@@ -24,6 +25,8 @@ Kind = Literal["uniform", "prioritized", "reservoir", "sequences"]
 PriorityUpdate = tuple[str, Array, Array]
 """A policy, ids of its rows, and their priorities."""
 MOST_SHARDS = 1024
+COUNTED = ("rows", "asked", "turn", "stored", "count", "earned")
+"""What a limiter counts, by the names of its attributes."""
 ONE = 2**60
 """A batch, in the unit in which the values of schedules are added up."""
 TOLERANCE = Fraction(1, 10**6)
@@ -178,6 +181,15 @@ class Limiter:
         self.tolerance = Fraction(0) if exact else TOLERANCE
         # Actors start apart, so that the floors of their shares add up to the floor of the whole (Hermite's identity).
         self.earned = {shard: Fraction(self.shards - 1 - shard, self.shards) for shard in range(self.shards)}
+
+    def state(self) -> dict[str, object]:
+        """What it has counted."""
+        return {name: getattr(self, name) for name in COUNTED}
+
+    def load(self, state: Mapping[str, object]) -> None:
+        """Restore a state."""
+        for name in COUNTED:
+            setattr(self, name, state[name])
 
     @property
     def least(self) -> int:

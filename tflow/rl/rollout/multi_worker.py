@@ -6,9 +6,9 @@ acts and completed at its next turn; rows that are open when a fragment ends con
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -36,6 +36,10 @@ CARRIED = 0
 """The column of a fragment for rows opened in the one before."""
 
 
+AGENTS = ("state", "opened", "last", "lengths", "returns", "finished", "moments")
+"""What the agents of a policy remember, by the names of their attributes."""
+
+
 class PolicyAgents:
     """All agents of one policy in all envs of a worker."""
 
@@ -60,6 +64,23 @@ class PolicyAgents:
         self.moments: dict[str, Moments] = {}
         """Running statistics of the latest fragment."""
         self.recorder = self.new_recorder()
+
+    def saved(self) -> dict[str, Any]:  # Any: of all kinds
+        """All that they remember."""
+        return {
+            **{name: getattr(self, name) for name in AGENTS},
+            "returns_so_far": self.normalizer.returns,
+            "recorder": dict(vars(self.recorder)),
+            "explorer": self.explorer.state(),
+        }
+
+    def load(self, state: Mapping[str, Any]) -> None:  # Any: as above
+        """Restore a state."""
+        for name in AGENTS:
+            setattr(self, name, state[name])
+        self.normalizer.returns = state["returns_so_far"]
+        vars(self.recorder).update(state["recorder"])
+        self.explorer.load(state["explorer"])
 
     def fresh(self) -> PolicyAgents:
         """The same agents at the start."""
@@ -205,6 +226,29 @@ class MultiWorker(RolloutWorker):
         self.lengths = np.zeros(spec.num_envs, dtype=np.int64)
         self.truncated = 0
         self.returns = np.zeros(spec.num_envs)
+
+    def state(self) -> dict[str, Any]:  # Any: as in the base class
+        envs = None if self.turns is None else self.envs.state()
+        if envs is None:
+            self.restart_episodes()
+        return {
+            **super().state(),
+            "turns": self.turns,
+            "lengths": self.lengths,
+            "returns": self.returns,
+            "truncated": self.truncated,
+            "agents": {name: group.saved() for name, group in self.agents_of.items()},
+            "envs": envs,
+        }
+
+    def load(self, state: Mapping[str, Any]) -> None:  # Any: as above
+        super().load(state)
+        self.turns, self.lengths, self.returns = state["turns"], state["lengths"], state["returns"]
+        self.truncated = state["truncated"]
+        for name, group in self.agents_of.items():
+            group.load(state["agents"][name])
+        if state["envs"] is not None:
+            self.envs.load(state["envs"])
 
     def latest_obs(self, policy: str) -> Obs | None:
         if self.turns is None or not len(self.turns[policy].slots):

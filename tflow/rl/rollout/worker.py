@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -37,6 +37,10 @@ PARTS_MISSING = (
     "the workers are sent only the weights that act, but this needs those of all parts. Say so in the agent: "
     'Agent(loss, sends="all").'
 )
+REMEMBERED = (
+    "rng", "steps", "synced_steps", "weights", "weights_at", "evaluated_weights", "evaluation", "deterministic",
+)  # fmt: skip
+"""What every worker remembers, by the names of its attributes."""
 LONGEST = 200_000
 """An episode of more steps than this is taken to be endless, and cannot be evaluated."""
 
@@ -80,6 +84,20 @@ class RolloutWorker(ABC):
     @abstractmethod
     def play_episodes(self) -> Episodes:
         """Play ``spec.episodes`` episodes from their start, without exploration. The next rollout starts with fresh episodes."""
+
+    def state(self) -> dict[str, Any]:  # Any: of all kinds
+        """All that the worker remembers. Envs that cannot be saved start new episodes, here and where the state is loaded."""
+        return {
+            **{name: getattr(self, name) for name in REMEMBERED},
+            "policies": {name: policy.snapshot() for name, policy in self.policies.items()},
+        }
+
+    def load(self, state: Mapping[str, Any]) -> None:  # Any: as above
+        """Restore a state."""
+        for name in REMEMBERED:
+            setattr(self, name, state[name])
+        for name, policy in self.policies.items():
+            policy.restore(state["policies"][name])
 
     @abstractmethod
     def close(self) -> None:
@@ -225,6 +243,10 @@ class Normalizer:
         return Moments.of(seen[recorder.valid][:, None])
 
 
+LANE = ("obs", "masks", "state_of_policy", "lengths", "returns", "began", "finished", "discarded", "truncated")
+"""What a lane remembers, by the names of its attributes."""
+
+
 class Lane:
     """Envs of a worker that step together. With two lanes (double-buffered sampling), one acts while the other's envs step."""
 
@@ -237,7 +259,7 @@ class Lane:
         self.explorer = explorer
         self.obs: Obs = np.empty(0)
         self.masks: Array | None = None
-        self.state = self.policy.initial_state(envs.num)
+        self.state_of_policy = self.policy.initial_state(envs.num)
         self.lengths = np.zeros(envs.num, dtype=np.int32)
         self.returns = np.zeros(envs.num)
         self.began = np.zeros(envs.num, dtype=np.int64)
@@ -245,10 +267,20 @@ class Lane:
         self.finished: list[tuple[float, int]] = []
         self.discarded = self.truncated = 0
 
+    def state(self) -> dict[str, Any]:  # Any: of all kinds
+        """All that it remembers, but for its envs."""
+        return {**{name: getattr(self, name) for name in LANE}, "explorer": self.explorer.state()}
+
+    def load(self, state: Mapping[str, Any]) -> None:  # Any: as above
+        """Restore a state."""
+        for name in LANE:
+            setattr(self, name, state[name])
+        self.explorer.load(state["explorer"])
+
     def reset(self, seed: int, task: object) -> None:
         """Start new episodes."""
         self.obs, self.masks = self.envs.reset(seed + self.rows.start, task=task)
-        self.state = self.policy.initial_state(self.envs.num)
+        self.state_of_policy = self.policy.initial_state(self.envs.num)
         self.lengths[:] = 0
         self.returns[:] = 0
         self.began[:] = 0
@@ -258,7 +290,7 @@ class Lane:
     def act(self, recorder: Recorder, step: int, *, explore: bool) -> None:
         """Choose and record actions, and start the env step."""
         worker, policy, obs, masks = self.worker, self.policy, self.obs, self.masks
-        acted = policy.rows(obs, worker.rng, masks=masks, state=self.state, explore=explore)
+        acted = policy.rows(obs, worker.rng, masks=masks, state=self.state_of_policy, explore=explore)
         actions, logp = acted.actions, acted.logp
         tried = self.explorer.apply(actions, steps=worker.global_steps, rng=worker.rng, masks=masks) if explore else actions
         if tried is not actions:
@@ -275,9 +307,9 @@ class Lane:
         if masks is not None:
             before["masks"] = masks
         if policy.recurrent:
-            before["state"] = self.state
+            before["state"] = self.state_of_policy
         recorder.write(before, step, self.rows)
-        self.state = acted.state
+        self.state_of_policy = acted.state
         self.envs.begin(policy.head.to_env(actions))
 
     def take(self, recorder: Recorder, step: int) -> None:
@@ -306,7 +338,7 @@ class Lane:
         if len(ended) or taken.failed:
             over[list(taken.failed)] = True
             self.explorer.ended(over)
-            self.state = np.where(over[:, None], np.float32(0), self.state)
+            self.state_of_policy = np.where(over[:, None], np.float32(0), self.state_of_policy)
 
     def over(self, envs: Array, step: int) -> None:
         """Start the statistics of a new episode with the next step."""
@@ -326,7 +358,7 @@ class Lane:
     def following(self, obs: Obs, rows: Array, masks: Array | None = None) -> Following:
         """What follows a piece: the final observation (a copy already), the recurrent state, and the action mask. An episode that
         has ended has no mask: all actions are allowed."""
-        found = {**arrays.flat("obs", obs), "state": self.state[rows]}
+        found = {**arrays.flat("obs", obs), "state": self.state_of_policy[rows]}
         if self.masks is not None:
             found["masks"] = np.ones((len(rows), self.masks.shape[1]), dtype=bool) if masks is None else masks
         return found
@@ -353,6 +385,27 @@ class SingleWorker(RolloutWorker):
         self.perturb(self.name, self.policy.flat.get())
         if spec.agents[self.name].loss.adapts:
             self.next_task()
+
+    def state(self) -> dict[str, Any]:  # Any: as in the base class
+        envs = [lane.envs.state() for lane in self.lanes] if self.started else []
+        if None in envs:
+            self.restart_episodes()
+        return {
+            **super().state(),
+            "started": self.started,
+            "task": self.task,
+            "returns": self.normalizer.returns,
+            "lanes": [lane.state() for lane in self.lanes],
+            "envs": envs if self.started else [],
+        }
+
+    def load(self, state: Mapping[str, Any]) -> None:  # Any: as above
+        super().load(state)
+        self.started, self.task, self.normalizer.returns = state["started"], state["task"], state["returns"]
+        for lane, saved in zip(self.lanes, state["lanes"], strict=True):
+            lane.load(saved)
+        for lane, saved in zip(self.lanes, state["envs"], strict=False):
+            lane.envs.load(saved)
 
     def latest_obs(self, policy: str) -> Obs | None:
         return self.lanes[0].obs if self.started else None

@@ -189,6 +189,17 @@ class CurrentPolicy:
         if self._learner is not None:  # it computes TD errors here
             self._learner.set_weights(weights)
 
+    def state(self) -> dict[str, Any]:  # Any: of all kinds
+        """The learner, if there is one, or the weights that came from elsewhere."""
+        learner = None if self._learner is None else self._learner.state()
+        return {"learner": learner, "received": self._received, "from_elsewhere": self._from_elsewhere}
+
+    def load(self, state: Mapping[str, Any]) -> None:  # Any: as above
+        """Restore a state."""
+        self._received, self._from_elsewhere, self._message = state["received"], state["from_elsewhere"], None
+        if state["learner"] is not None:
+            self.learner.load(state["learner"])
+
     def message(self, env_steps: int) -> Weights:
         """The weights as a message to workers; the same object until they change, so that it is serialised once."""
         if self._message is None or self._message.values is not self.weights:
