@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from gymnasium.envs.classic_control.cartpole import CartPoleEnv
 
 from tests.algos.test_algorithms import SMALL
 from tflow.algos import DQN, PPO, SAC, Algorithm
@@ -23,6 +24,18 @@ TIMES = {"busy_ns", "busy", "took_ns", "quick", "measured_at", "now", "began", "
 """What a clock has a part in."""
 UNSEEDED = {"random", "action_space", "observation_space", "single_action_space", "single_observation_space"}
 """Random numbers that nobody has seeded: of the process, which the test itself may use, and of gymnasium's spaces."""
+class LockedCartPole(CartPoleEnv):
+    """Has something in it that cannot be saved."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lock = threading.Lock()
+
+
+def locked_cartpole() -> LockedCartPole:
+    return LockedCartPole()
+
+
 MORE: dict[str, Algorithm] = {
     "Rainbow": DQN(
         num_envs=2, learning_starts=20, batch=8, capacity=60, kind="categorical", noisy=True, prioritized=True, n_step=3
@@ -32,7 +45,7 @@ MORE: dict[str, Algorithm] = {
     "SAC with noise that depends on states": SAC(
         fragment=2, learning_starts=20, batch=8, capacity=200, num_envs=2, model=MLP((8,)), sde=True, sde_every=5
     ),
-    "PPO with envs that cannot be saved": PPO(env="LunarLander-v3", num_envs=2, fragment=16, epochs=2, minibatch=16),
+    "PPO with envs that cannot be saved": PPO(env=locked_cartpole, num_envs=2, fragment=16, epochs=2, minibatch=16),
 }
 
 

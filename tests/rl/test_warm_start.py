@@ -52,7 +52,7 @@ def of_current(current: CurrentPolicy) -> list[Array]:
 
 
 def counts(current: CurrentPolicy) -> tuple[int, int, str]:
-    return current.learner.updates, current.learner.trained, str(current.learner.state()["optimizers"])
+    return current.learner.updates, current.learner.trained, str(current.learner.state()["parts"])
 
 
 def weights_everywhere(run: TrainingRun) -> dict[str, list[Array]]:

@@ -466,7 +466,7 @@ class Learner:
             "policy": self.policy.snapshot(),
             "target": None if self.target is None else self.target.snapshot(),
             "parts": {name: part.state() for name, part in self.parts.items()},
-            "rng": self.rng,
+            "rng": copy.deepcopy(self.rng),
             "prior": self.prior,
             **{name: getattr(self, name) for name in COUNTS},
         }

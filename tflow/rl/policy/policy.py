@@ -203,7 +203,8 @@ class Policy(ABC):
 
     def snapshot(self) -> dict[str, Any]:  # Any: arrays and random numbers
         """All that it remembers, for a checkpoint: weights, the noise in them, random numbers."""
-        return {"weights": self.flat.get(), "others": self._others(), "generator": self.generator, "rng": self._rng}
+        others = {name: part.clone() for name, part in self._others().items()}
+        return {"weights": self.flat.get(), "others": others, "generator": self.generator.get_state()}
 
     def restore(self, state: Mapping[str, Any]) -> None:  # Any: as above
         """Take a snapshot over."""
@@ -211,8 +212,7 @@ class Policy(ABC):
         with torch.no_grad():
             for name, buffer in self._others().items():
                 buffer.copy_(state["others"][name])
-        self.generator.set_state(state["generator"].get_state())
-        self._rng = state["rng"]
+        self.generator.set_state(state["generator"])
 
     def _others(self) -> dict[str, Tensor]:
         """What is neither a weight nor sent with the weights: the current noise of noisy layers, counters."""
