@@ -24,6 +24,8 @@ TIMES = {"busy_ns", "busy", "took_ns", "quick", "measured_at", "now", "began", "
 """What a clock has a part in."""
 UNSEEDED = {"random", "action_space", "observation_space", "single_action_space", "single_observation_space"}
 """Random numbers that nobody has seeded: of the process, which the test itself may use, and of gymnasium's spaces."""
+
+
 class LockedCartPole(CartPoleEnv):
     """Has something in it that cannot be saved."""
 

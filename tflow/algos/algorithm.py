@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -93,6 +94,7 @@ class Algorithm(ABC):
         runtime: Runtime | None = None,
         seed: int = 0,
         start_from: StartFrom | None = None,
+        resume: str | os.PathLike[str] | None = None,
     ) -> TrainingRun:
         """Train: iterate over the metrics, then take the policy.
 
@@ -105,6 +107,7 @@ class Algorithm(ABC):
             seed: Random seed of the run.
             start_from: Start with the weights of a saved policy: a policy file, a run folder (its latest policy) or a ``Policy``;
                 for several policies a run folder with several, or a mapping by policy. Optimisers and counters start fresh.
+            resume: Go on exactly from a checkpoint of the same configuration: what ``run.save(path)`` wrote, or a run folder.
         """
         return train(
             self.plan(),
@@ -115,6 +118,7 @@ class Algorithm(ABC):
             runtime=runtime,
             seed=seed,
             start_from=start_from,
+            resume=resume,
             algorithm=self,
         )
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -14,6 +16,8 @@ from tflow.combinators.runnable import Plan
 from tflow.errors import PlanError, ShardFailed, TflowError
 from tflow.rl.data.episodes import WINDOW, Episodes
 from tflow.rl.metrics import Metrics
+from tflow.runtime.base import log
+from tflow.runtime.checkpoint import checkpoint_in
 
 if TYPE_CHECKING:
     from tflow.algos.algorithm import Algorithm
@@ -91,6 +95,9 @@ class Callback:
     def reported(self, run: TrainingRun, metrics: Metrics) -> None:
         """Called with every report."""
 
+    def stopping(self, run: TrainingRun) -> None:
+        """Called once before everything is closed, if it stops in good order: ``run.save(path)`` works here for the last time."""
+
     def ended(self, run: TrainingRun, error: BaseException | None) -> None:
         """Called once at the end, also after an error. ``run.outcome`` has the reason; ``run.policy()`` still works."""
 
@@ -113,6 +120,7 @@ class TrainingRun:
         eval_every: int | None = None,
         eval_episodes: int = 20,
         start_from: StartFrom | None = None,
+        resumed_from: Path | None = None,
     ) -> None:
         self._started = False
         self.run = run
@@ -127,6 +135,8 @@ class TrainingRun:
         self.eval_episodes = eval_episodes
         self.start_from = start_from
         """The saved policies whose weights it started with; None if they were fresh."""
+        self.resumed_from = resumed_from
+        """The checkpoint that it goes on from; None if it began anew."""
         self.metrics: Metrics | None = None
         """The latest metrics."""
         self.outcome = ""
@@ -185,6 +195,26 @@ class TrainingRun:
                     return found
         return {}
 
+    def save(self, path: str | os.PathLike[str], facts: Mapping[str, object] | None = None) -> None:
+        """Write a checkpoint, a new folder, with the state of everything: ``run(resume=path)`` goes on from there.
+
+        Args:
+            path: The folder.
+            facts: What else to write into its manifest.
+        """
+        found = {} if self.metrics is None else {"env_steps": self.metrics.env_steps, "updates": self.metrics.training.updates}
+        self.run.save(path, {**found, "seed": self.seed, **(facts or {})})
+
+    def interrupt(self, error: BaseException) -> None:
+        """End the run soon, between two polls, with an error such as ``KeyboardInterrupt()``, and let callbacks save it before.
+        Signal handlers may call it."""
+
+        def stop() -> None:
+            self._stopping()
+            raise error
+
+        self.run.at_next_poll(stop)
+
     def close(self) -> None:
         """End the run and close all workers. The learned policy stays available."""
         self._end("closed", None)
@@ -233,12 +263,18 @@ class TrainingRun:
             return metrics
         return replace(metrics, evaluation=latest, evaluations=metrics.evaluations + 1)
 
+    def _stopping(self) -> None:
+        for each in self._begun:
+            each.stopping(self)
+
     def _end(self, outcome: str, error: BaseException | None) -> None:
         """End everything. Every callback that was started is called, even if another one raises."""
         if self.outcome:
             return
         self.outcome = outcome
         steps: list[Callable[[], None]] = [self.run.close, *(partial(each.ended, self, error) for each in self._begun)]
+        if error is None and not self.run.closed and self.metrics is not None:
+            steps.insert(0, self._stopping)
         first = error
         for step in steps:
             try:
@@ -298,6 +334,7 @@ def train(
     runtime: Runtime | None = None,
     seed: int = 0,
     start_from: StartFrom | None = None,
+    resume: str | os.PathLike[str] | None = None,
     algorithm: Algorithm | None = None,
 ) -> TrainingRun:
     """Train a plan that ends in ``ReportMetrics``.
@@ -312,6 +349,8 @@ def train(
         seed: Random seed of the run.
         start_from: Start with the weights of a saved policy: a policy file, a run folder (its latest policy) or a ``Policy``; for
             several policies a run folder with several, or a mapping by policy. Optimisers and counters start fresh.
+        resume: Go on from a checkpoint of the same plan, exactly: the folder that ``run.save(path)`` wrote, or a run folder, whose
+            latest checkpoint that is whole is taken. The seed is that of the run that was saved.
         algorithm: The configuration of the plan, which a ``RunFolder`` writes down.
     """
     check.instance("train", "plan", plan, Plan, "a plan, such as ReportMetrics(...) or PPO().plan()")
@@ -324,7 +363,10 @@ def train(
             "train", "each of callbacks", each, Callback, "a Callback such as ShowProgress() or RunFolder('runs/mine')"
         )
     whole = plan if eval_every is None else with_evaluation(plan, every=eval_every, episodes=eval_episodes)
-    run = whole.run(runtime=runtime, seed=seed)
+    if resume is not None and start_from is not None:
+        raise PlanError("train: resume= goes on with the weights of the checkpoint; leave out start_from=.")
+    saved = None if resume is None else checkpoint_in(Path(resume), refused=log.warning)
+    run = whole.run(runtime=runtime, seed=seed, resume=saved)
     if start_from is not None:
         start_with(run, start_from)
     return TrainingRun(
@@ -332,8 +374,9 @@ def train(
         stop=stop,
         callbacks=callbacks,
         algorithm=algorithm,
-        seed=seed,
+        seed=seed if saved is None else run.seed,
         eval_every=eval_every,
         eval_episodes=eval_episodes,
         start_from=start_from,
+        resumed_from=saved,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import math
 import os
 import re
@@ -10,7 +11,7 @@ import shutil
 import signal
 import statistics
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -20,19 +21,22 @@ from rich.table import Table
 
 from tflow.algos.evaluation import reporting
 from tflow.algos.training_run import TrainingRun
-from tflow.commands.choice import Choice
+from tflow.commands.choice import Choice, chosen
 from tflow.errors import PlanError, TflowError
 from tflow.observe.console import Output
-from tflow.observe.folder import RunFolder, fresh_folder
+from tflow.observe.folder import CONFIG, STATUS, RunFolder, fresh_folder
 from tflow.observe.progress import ShowProgress
 from tflow.observe.view import clock
 from tflow.rl.envs.env_spec import EnvSpec
 from tflow.rl.metrics import Metrics
 from tflow.rl.policy.files import BEST, LATEST, file_of
+from tflow.runtime.checkpoint import CHECKPOINTS, checkpoint_in
 
 RUNS = Path("runs")
 INTERRUPTED = 130
 """The exit code of programs that Ctrl-C has ended."""
+GRACE_S = 30.0
+"""How long a run may take, after a signal, until it is where it can be saved, and until it is saved."""
 
 
 class Trained(NamedTuple):
@@ -42,6 +46,8 @@ class Trained(NamedTuple):
     seconds: float
     best: str = ""
     """What the best policy is worth, in words."""
+    exit_code: int = INTERRUPTED
+    """That of the program, if it was interrupted."""
 
     @property
     def interrupted(self) -> bool:
@@ -50,16 +56,50 @@ class Trained(NamedTuple):
 
 def single(choice: Choice, out: Path | None, *, plain: bool) -> None:
     """One run in a folder of its own."""
-    console = Output(highlight=False, markup=False, soft_wrap=True)
     with place_for(choice, out) as folder:
         found = trained(choice, folder, plain=plain)
+    tell(found, folder)
+
+
+def tell(found: Trained, folder: Path) -> None:
+    """Say how a run ended, and end as it did."""
+    console = Output(highlight=False, markup=False, soft_wrap=True)
     console.print(f"\n{ending(found.run)}")
     if found.best:
         console.print(found.best)
     for line in next_steps(found.run, folder):
         console.print(line)
     if found.interrupted:
-        raise SystemExit(INTERRUPTED)
+        raise SystemExit(found.exit_code)
+
+
+def go_on(folder: Path, words: Sequence[str], options: Mapping[str, object | None], *, plain: bool) -> None:
+    """Go on with the run in a folder."""
+    if not (folder / CONFIG).exists():
+        said = f"has no {CONFIG}, so tflow train has not written it" if folder.exists() else "does not exist"
+        raise PlanError(f"--resume: {folder} {said}. In Python, train(plan, resume=...) goes on with a plan of your own.")
+    checkpoint_in(folder, refused=lambda why: None)  # else there is nothing to go on from
+    stops = {name: options.get(name) for name in STOPS}
+    if any(stops.values()):  # a new end replaces the old one
+        options = {**options, **{name: given or "none" for name, given in stops.items()}}
+    elif (ended := outcome_of(folder)) is not None:
+        raise PlanError(
+            f"--resume: the run in {folder} has finished: {ended}. Say how far it goes on, such as --stop-steps 1000000."
+        )
+    choice = chosen(words, options, folder / CONFIG)
+    tell(trained(choice, folder, plain=plain, resume=folder), folder)
+
+
+STOPS = ("stop_return", "stop_steps", "stop_time")
+
+
+def outcome_of(folder: Path) -> str | None:
+    """Why a run has finished, in words; None if it has not."""
+    try:
+        found = json.loads((folder / STATUS).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return str(found.get("outcome")) if found.get("status") == "finished" else None
 
 
 def several(choice: Choice, seeds: Sequence[int], out: Path | None, *, plain: bool) -> None:
@@ -110,11 +150,12 @@ def place_for(choice: Choice, out: Path | None) -> Iterator[Path]:
                 folder.rmdir()
 
 
-def trained(choice: Choice, folder: Path, *, plain: bool) -> Trained:
+def trained(choice: Choice, folder: Path, *, plain: bool, resume: Path | None = None) -> Trained:
     """Train to the end, or until Ctrl-C."""
     algorithm, settings = choice.algorithm, choice.run
-    keeper = RunFolder(folder)
-    with settings.open() as session, ended_like_ctrl_c():
+    keeper = RunFolder(folder, checkpoint_every=settings.save_every, keep=settings.keep)
+    code = INTERRUPTED
+    with settings.open() as session:
         run = algorithm.run(
             stop=settings.stop(EnvSpec.of(algorithm.env)),
             callbacks=(keeper, ShowProgress(live=False if plain else None, note=note_of(choice))),
@@ -122,14 +163,14 @@ def trained(choice: Choice, folder: Path, *, plain: bool) -> Trained:
             eval_episodes=settings.eval_episodes,
             runtime=session,
             seed=settings.seed,
-            start_from=settings.start_from,
+            start_from=None if resume is not None else settings.start_from,
+            resume=resume,
         )
         try:
-            with run:
+            with saved_on_signals(run), run:
                 run.finish()
         except KeyboardInterrupt as error:
-            if run.metrics is None:  # there is nothing to save yet
-                raise
+            code = 128 + error.number if isinstance(error, Interrupted) else INTERRUPTED
             if notes := getattr(error, "__notes__", ()):
                 raise TflowError(f"Interrupted, and not everything could be saved. {' '.join(notes)}") from error
         except PlanError:  # it never began
@@ -137,22 +178,48 @@ def trained(choice: Choice, folder: Path, *, plain: bool) -> Trained:
         except TflowError as error:
             steps = 0 if run.metrics is None else run.metrics.env_steps
             raise TflowError(f"Training failed after {steps:,} env steps: {error} What was saved is in {folder}.") from error
-    return Trained(run, keeper.seconds, keeper.best_in_words)
+    return Trained(run, keeper.seconds, keeper.best_in_words, code)
+
+
+class Interrupted(KeyboardInterrupt):
+    """A signal has ended the run, in good order."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(signal.Signals(number).name)
+        self.number = number
 
 
 @contextmanager
-def ended_like_ctrl_c() -> Iterator[None]:
-    """Handle SIGTERM and SIGHUP like Ctrl-C: the policy is saved."""
-    names = [name for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    before = {getattr(signal, name): signal.getsignal(getattr(signal, name)) for name in names}
-    for number, handler in before.items():
-        if handler is not signal.SIG_IGN:  # nohup
-            signal.signal(number, signal.default_int_handler)
+def saved_on_signals(run: TrainingRun) -> Iterator[None]:
+    """Let Ctrl-C, SIGTERM and SIGHUP end a run where it can be saved; a second one, or the end of the grace period, ends it at
+    once."""
+    asked: list[int] = []
+
+    def at_once(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    def stop(number: int, frame: object) -> None:
+        if asked:
+            at_once(number, frame)
+        asked.append(number)
+        sys.stderr.write(f"{signal.Signals(number).name}: the run is saved, then it ends. Once more ends it at once.\n")
+        run.interrupt(Interrupted(number))
+        if hasattr(signal, "setitimer"):
+            signal.setitimer(signal.ITIMER_REAL, GRACE_S)
+
+    handled = {name: stop for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)}
+    handled |= {name: at_once for name in ("SIGALRM",) if hasattr(signal, name)}
+    before = {getattr(signal, name): signal.getsignal(getattr(signal, name)) for name in handled}
+    for name, handler in handled.items():
+        if before[getattr(signal, name)] is not signal.SIG_IGN:  # nohup
+            signal.signal(getattr(signal, name), handler)
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        if hasattr(signal, "setitimer"):
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
 
 
 def name_of(choice: Choice) -> str:
@@ -163,7 +230,8 @@ def name_of(choice: Choice) -> str:
 
 def ending(run: TrainingRun) -> str:
     """The outcome, in a sentence."""
-    assert run.metrics is not None
+    if run.metrics is None:
+        return "Interrupted before the first report: nothing has been learned yet."
     spent = f"after {run.metrics.env_steps:,} env steps and {run.metrics.training.updates:,} updates"
     known = {name: value for name, value in returns(run.metrics).items() if math.isfinite(value)}
     means = " and ".join(f"{value:.1f}{f' ({name})' if name else ''}" for name, value in known.items())
@@ -179,9 +247,19 @@ def next_steps(run: TrainingRun, folder: Path) -> list[str]:
     files += [("metrics", "metrics.csv"), ("plan", "plan.svg")]
     lines = [f"Run folder: {folder}", *(f"  {what:8}  {folder / name}" for what, name in files if (folder / name).exists())]
     lines += ["Try next:", f"  {tool('tflow')} eval {folder}"]
+    if (folder / CHECKPOINTS).exists():
+        further = "" if run.outcome == "interrupted" else f" --stop-steps {_further(run)}"
+        lines += [f"  {tool('tflow')} train --resume {folder}{further}"]
     if (folder / "tensorboard").exists():
         lines += [f"  {tool('tensorboard')} --logdir {folder}"]
     return [*lines, f"  {tool('tflow')} train --config {folder / 'config.toml'} --seed {run.seed + 1}"]
+
+
+def _further(run: TrainingRun) -> int:
+    """Twice as many env steps, rounded up to two digits."""
+    steps = 2 * max(1, 0 if run.metrics is None else run.metrics.env_steps)
+    unit = 10 ** max(0, len(str(steps)) - 2)
+    return -(-steps // unit) * unit
 
 
 def tool(name: str) -> str:

@@ -53,6 +53,14 @@ def train(
             "--from", metavar="PATH", help="Start with the weights of a policy file, or of the latest policy of a run folder."
         ),
     ] = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option(metavar="RUN", help="Go on with the run in this folder, exactly where it was; --stop-... say how far."),
+    ] = None,
+    save_every: Annotated[
+        str | None,
+        typer.Option(metavar="5m|N|none", help="Time or env steps between checkpoints; there is one at the end. Default: 5m."),
+    ] = None,
     out: Annotated[str | None, typer.Option(metavar="DIR", help="The run folder. Default: a new one in runs/.")] = None,
     plain: Annotated[bool, typer.Option("--plain", help="Lines instead of the live view.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
@@ -73,7 +81,7 @@ def train(
             algos(algo)
         return
     from tflow.commands.choice import chosen
-    from tflow.commands.runs import several, single
+    from tflow.commands.runs import go_on, several, single
 
     if out == "":
         raise PlanError("--out is empty. Name a folder, or leave it out for a new one in runs/.")
@@ -91,10 +99,17 @@ def train(
         "eval_every": eval_every,
         "eval_episodes": eval_episodes,
         "start_from": start_from,
+        "save_every": save_every,
     }
     words = [*([] if algo is None else [algo]), *context.args]  # a flag of the algorithm may stand before its name
     for name, value in (("--env", env), ("--workers", workers)):
         words += [] if value is None else [f"{name}={value}"]
+    if resume is not None:
+        for flag, given in (("--config", config), ("--seed", seed), ("--seeds", seeds), ("--out", out), ("--from", start_from)):
+            if given is not None:
+                raise PlanError(f"--resume goes on with the settings of its run; leave out {flag}.")
+        go_on(resume, words, options, plain=plain)
+        return
     choice = chosen(words, options, config)
     if seeds is None:
         single(choice, folder, plain=plain)

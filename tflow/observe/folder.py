@@ -9,7 +9,10 @@
     best.safetensors    the policy with the best evaluation, if there were evaluations; run.json tells that evaluation, by which
                         it was chosen, and another on other episodes, which tells what it is worth
     start.safetensors   the policy that it started from, if that was in no file
+    checkpoints/        the state of everything, now and then and at the end: ``tflow train --resume`` goes on from there
     run.json            status and outcome; the env and the models, for plans that no configuration describes
+
+What cannot be written, because a disk is full or the folder is gone, is kept in memory and tried again; training goes on.
 """
 
 from __future__ import annotations
@@ -19,10 +22,11 @@ import math
 import os
 import platform
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,12 +37,15 @@ from tflow.combinators import check
 from tflow.drawing.built import of_plan
 from tflow.drawing.svg import svg
 from tflow.drawing.text import text
-from tflow.errors import PlanError, ShardFailed
+from tflow.errors import CheckpointError, PlanError, ShardFailed
+from tflow.observe.checkpoints import Checkpoints, Period
 from tflow.observe.loggers import Logger, finite, loggers_in
 from tflow.observe.monitor import TrainingMonitor
 from tflow.rl.envs.env_spec import EnvSpec
 from tflow.rl.metrics import Metrics
 from tflow.rl.policy.files import BEST, LATEST, START, file_of
+from tflow.runtime.base import log
+from tflow.runtime.checkpoint import CHECKPOINTS, read_manifest
 from tflow.settings.files import written
 from tflow.settings.run import RunSettings
 from tflow.settings.values import shown
@@ -56,13 +63,16 @@ WRITTEN = (CONFIG, STATUS, "plan.txt", "plan.svg", "metrics.csv", "metrics.jsonl
 
 
 class RunFolder(Callback):
-    """Saves a run in a folder: settings, plan, metrics, policies. Policies are saved every ``save_every_s`` seconds, at the best
-    evaluation, and at the end, also after Ctrl-C or an error.
+    """Saves a run in a folder: settings, plan, metrics, policies, checkpoints. Policies are saved every ``save_every_s`` seconds,
+    at the best evaluation, and at the end, also after Ctrl-C or an error.
 
     Args:
-        path: The folder.
-        save_every_s: Seconds between checkpoints of the policies.
+        path: The folder. A run that is resumed from it goes on in it.
+        save_every_s: Seconds between saves of the policies.
         log_every_s: Seconds between rows of metrics.
+        checkpoint_every: Time or env steps between checkpoints, such as ``"5m"`` or ``"100_000"``; there is one at the end in any
+            case. None writes none at all.
+        keep: How many of the latest checkpoints are kept; so is the one with the best evaluation.
     """
 
     def __init__(
@@ -71,9 +81,15 @@ class RunFolder(Callback):
         *,
         save_every_s: float = 60.0,
         log_every_s: float = 1.0,
+        checkpoint_every: str | None = "5m",
+        keep: int = 2,
     ) -> None:
         self.path = Path(path)
         self.save_every_s = check.positive("RunFolder", "save_every_s", save_every_s)
+        period = None if checkpoint_every is None else Period.of("RunFolder: checkpoint_every", checkpoint_every)
+        self.checkpoints = None if period is None else Checkpoints(self.path / CHECKPOINTS, period, keep)
+        self.unwritten: dict[str, str] = {}
+        """What could not be written so far, and why."""
         self.log_every_s = check.at_least_zero("RunFolder", "log_every_s", log_every_s)
         self.best = float("-inf")
         """The best evaluation so far."""
@@ -89,11 +105,17 @@ class RunFolder(Callback):
         self._loggers: list[Logger] = []
         self._evaluations = 0
         self._logged: Metrics | None = None
+        self._rows: list[dict[str, float]] = []
+        """Metrics that are not written yet."""
         self._log_at = self._save_at = self._started_at = 0.0
         self._began = ""
 
+    def goes_on(self, run: TrainingRun) -> bool:
+        """True if the run was resumed from a checkpoint in this folder."""
+        return run.resumed_from is not None and self.path.resolve() in run.resumed_from.resolve().parents
+
     def started(self, run: TrainingRun) -> None:
-        if any((self.path / name).exists() for name in WRITTEN):
+        if not self.goes_on(run) and any((self.path / name).exists() for name in WRITTEN):
             raise PlanError(f"There is a run in {str(self.path)!r} already. Choose another folder, or remove that one.")
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -103,7 +125,24 @@ class RunFolder(Callback):
 
     def _begin(self, run: TrainingRun) -> None:
         """Write settings and plan, before anything is sampled."""
-        self._began = datetime.now(UTC).isoformat(timespec="seconds")
+        self._describe(run)
+        manifest = read_manifest(run.resumed_from) if run.resumed_from is not None and self.goes_on(run) else {}
+        before = manifest.get("folder", {})
+        self._loggers = loggers_in(self.path, manifest.get("env_steps"))
+        self._evaluations, self.best = before.get("evaluations", 0), before.get("best") or float("-inf")
+        self._began = before.get("began") or datetime.now(UTC).isoformat(timespec="seconds")
+        self._monitor, self.warnings = TrainingMonitor(), before.get("warnings", [])
+        self._log_at, self._rows, self._logged, self.unwritten = 0.0, [], None, {}
+        self.best_confirmed, self._best_policies = None, {}
+        self._started_at = time.monotonic() - before.get("seconds", 0.0)
+        self._save_at = 0.0  # the first comes soon
+        if self.checkpoints is not None:
+            self.checkpoints.begin(manifest.get("env_steps", 0))
+        self._status(run, "running")
+        self._open = True
+
+    def _describe(self, run: TrainingRun) -> None:
+        """Write settings and plan."""
         if run.algorithm is not None:
             settings = replace(RunSettings.of(run), start_from=self._start_from(run))
             (self.path / CONFIG).write_text(written(run.algorithm, settings), encoding="utf-8")
@@ -112,14 +151,6 @@ class RunFolder(Callback):
         drawing = of_plan(plan, title)
         (self.path / "plan.txt").write_text(f"{text(plan, drawing)}\n", encoding="utf-8")
         (self.path / "plan.svg").write_text(svg(drawing), encoding="utf-8")
-        self._loggers = loggers_in(self.path)
-        self._evaluations, self.best, self._log_at = 0, float("-inf"), 0.0
-        self._monitor, self.warnings = TrainingMonitor(), []
-        self.best_confirmed, self._best_policies = None, {}
-        self._started_at = time.monotonic()
-        self._save_at = 0.0  # the first comes soon
-        self._status(run, "running")
-        self._open = True
 
     def _start_from(self, run: TrainingRun) -> str | dict[str, str] | None:
         """What the run started from, as a file can say it. A policy that is in no file is saved here."""
@@ -150,9 +181,50 @@ class RunFolder(Callback):
             self._log(metrics)
             self._log_at = now + self.log_every_s
         if now >= self._save_at:
-            self._save(LATEST, run.policies())
-            self._status(run, "running")
+            if not self.path.exists():
+                self._attempt("the settings", partial(self._again, run))
+            self._attempt("the policy", lambda: self._save(LATEST, run.policies()))
+            self._attempt(STATUS, lambda: self._status(run, "running"))
             self._save_at = now + self.save_every_s
+        if self.checkpoints is not None and self.checkpoints.due(metrics):
+            self._checkpoint(run)
+
+    def stopping(self, run: TrainingRun) -> None:
+        if self._open and self.checkpoints is not None:
+            self._checkpoint(run)
+
+    def _checkpoint(self, run: TrainingRun) -> None:
+        assert self.checkpoints is not None
+        own = {
+            "best": self.best if math.isfinite(self.best) else None,
+            "evaluations": self._evaluations,
+            "began": self._began,
+            "warnings": self.warnings,
+            "seconds": time.monotonic() - self._started_at,
+        }
+        self._attempt("the checkpoint", partial(self.checkpoints.write, run, {"folder": own}))
+
+    def _again(self, run: TrainingRun) -> None:
+        """The folder is gone: make it again."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        self._describe(run)
+
+    def _attempt(self, what: str, write: Callable[[], object]) -> None:
+        """Write something. If that fails, say so once, and go on."""
+        try:
+            write()
+        except (OSError, CheckpointError, ShardFailed) as error:
+            said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+            if what not in self.unwritten:
+                log.warning(
+                    "Could not write %s in %s: %s Training goes on, and it is tried again.",
+                    what,
+                    self.path,
+                    f"{said.rstrip('.')}.",
+                )
+            self.unwritten[what] = said
+        else:
+            self.unwritten.pop(what, None)
 
     def ended(self, run: TrainingRun, error: BaseException | None) -> None:
         if not self._open:
@@ -161,9 +233,10 @@ class RunFolder(Callback):
         self.seconds = time.monotonic() - self._started_at
         status = "finished" if error is None else "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
         try:
+            if run.metrics is not None or status == "interrupted":
+                self._attempt("the policy", lambda: self._save(LATEST, run.policies()))
             if run.metrics is not None:
                 self._log(run.metrics)
-                self._save(LATEST, run.policies())
                 if error is None and not run.run.is_over:
                     self._confirm_best(run)
         except BaseException:
@@ -171,15 +244,23 @@ class RunFolder(Callback):
             raise
         finally:
             for each in self._loggers:
-                each.close()
-            self._status(run, status)
+                self._attempt("the metrics", each.close)
+            self._attempt(STATUS, lambda: self._status(run, status))
+            for what, why in self.unwritten.items():
+                log.warning("At the end, %s could not be written in %s: %s.", what, self.path, why.rstrip("."))
 
     def _log(self, metrics: Metrics) -> None:
         if metrics is not self._logged:
             self._logged = metrics
-            row = metrics.flat() | {"seconds": round(time.monotonic() - self._started_at, 3)}
+            self._rows.append(metrics.flat() | {"seconds": round(time.monotonic() - self._started_at, 3)})
+        self._attempt("the metrics", self._write_rows)
+
+    def _write_rows(self) -> None:
+        """Write all rows that wait; one that fails waits on, with those after it."""
+        while self._rows:
             for each in self._loggers:
-                each.write(row)
+                each.write(self._rows[0])
+            self._rows.pop(0)
 
     def _save_best(self, run: TrainingRun, mean_return: float) -> None:
         try:
@@ -188,7 +269,7 @@ class RunFolder(Callback):
             policies = {}
         if policies:  # else the evaluation worker has died since: keep the previous best
             self.best = mean_return
-            self._save(BEST, policies)
+            self._attempt("the best policy", lambda: self._save(BEST, policies))
             self._best_policies = policies
 
     def _confirm_best(self, run: TrainingRun) -> None:
@@ -220,6 +301,8 @@ class RunFolder(Callback):
             "status": status,
             "outcome": run.outcome,
             "began": self._began,
+            "pid": os.getpid(),
+            "host": platform.node(),
             "seed": run.seed,
             **places(run.workers.spec),
             "runtime": type(run.run.runtime).__name__,

@@ -29,6 +29,11 @@ class CsvLog:
         self.columns: list[str] = []
 
     def write(self, row: Mapping[str, float]) -> None:
+        if not self.columns and self.path.exists():  # of a run that goes on
+            with self.path.open(newline="", encoding="utf-8") as file:
+                self.columns = list(csv.DictReader(file).fieldnames or [])
+        if not self.path.exists():
+            self.columns = []
         new = [name for name in row if name not in self.columns]
         if new:
             self._widen(new)
@@ -56,9 +61,13 @@ class JsonLog:
     """One object per line. Numbers that JSON does not have, such as the mean of no episodes, are null."""
 
     def __init__(self, path: Path) -> None:
+        self.path = path
         self.file = path.open("a", encoding="utf-8")
 
     def write(self, row: Mapping[str, float]) -> None:
+        if not self.path.exists():  # it was removed
+            self.file.close()
+            self.file = self.path.open("a", encoding="utf-8")
         self.file.write(json.dumps(finite(row)) + "\n")
         self.file.flush()
 
@@ -69,11 +78,12 @@ class JsonLog:
 class TensorBoardLog:
     """Events for ``tensorboard --logdir``, over env steps."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, after: int | None = None) -> None:
         require("tensorboard", extra="tensorboard", feature="TensorBoard logs")
         from torch.utils.tensorboard import SummaryWriter
 
-        self.writer: Any = SummaryWriter(str(path))  # Any: torch's writer has no types
+        purged = None if after is None else after + 1
+        self.writer: Any = SummaryWriter(str(path), purge_step=purged)  # Any: torch's writer has no types
 
     def write(self, row: Mapping[str, float]) -> None:
         for name, value in row.items():
@@ -85,12 +95,34 @@ class TensorBoardLog:
         self.writer.close()
 
 
-def loggers_in(folder: Path) -> list[Logger]:
-    """All kinds of files, in a run folder; TensorBoard's if it is installed."""
+def loggers_in(folder: Path, after: int | None = None) -> list[Logger]:
+    """All kinds of files, in a run folder; TensorBoard's if it is installed. A run that goes on ``after`` so many env steps
+    continues its files: what came later is removed."""
+    if after is not None:
+        cut(folder / "metrics.csv", folder / "metrics.jsonl", after)
     found: list[Logger] = [CsvLog(folder / "metrics.csv"), JsonLog(folder / "metrics.jsonl")]
     with suppress(MissingExtra):  # the other two have the same numbers
-        found.append(TensorBoardLog(folder / "tensorboard"))
+        found.append(TensorBoardLog(folder / "tensorboard", after))
     return found
+
+
+def cut(table: Path, lines: Path, after: int) -> None:
+    """Remove the rows that were written after so many env steps."""
+    if table.exists():
+        with table.open(newline="", encoding="utf-8") as file:
+            rows = csv.DictReader(file)
+            columns, kept = list(rows.fieldnames or []), [row for row in rows if float(row.get("env_steps") or 0) <= after]
+        aside = table.with_name(f".{table.name}")
+        with aside.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, columns)
+            writer.writeheader()
+            writer.writerows(kept)
+        aside.replace(table)
+    if lines.exists():
+        whole = [line for line in lines.read_text(encoding="utf-8").splitlines() if line.endswith("}")]  # a kill may cut the last
+        aside = lines.with_name(f".{lines.name}")
+        aside.write_text("".join(f"{line}\n" for line in whole if json.loads(line)["env_steps"] <= after), encoding="utf-8")
+        aside.replace(lines)
 
 
 def finite(row: Mapping[str, float]) -> dict[str, float | None]:

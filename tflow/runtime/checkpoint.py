@@ -195,29 +195,35 @@ def arrays_of(content: bytes) -> list[Array]:
 # --------------------------------------------------------------------------- several of them
 
 
+CHECKPOINTS = "checkpoints"
+"""Where run folders have them."""
+
+
 def checkpoints_in(folder: Path) -> list[Path]:
     """The complete checkpoints in a folder, the oldest first."""
     try:
-        found = [
-            each for each in folder.iterdir() if each.is_dir() and not each.name.endswith(ASIDE) and (each / MANIFEST).exists()
-        ]
+        found = [each for each in folder.iterdir() if not each.name.endswith(ASIDE) and (each / MANIFEST).exists()]
     except OSError:
         return []
     return sorted(found, key=lambda each: each.name)
 
 
-def latest(folder: Path, refused: Callable[[str], object] = lambda why: None) -> Path:
-    """The newest checkpoint in a folder that is whole; ``refused`` is told why those after it are not."""
-    found = checkpoints_in(folder)
+def checkpoint_in(path: Path, refused: Callable[[str], object]) -> Path:
+    """The checkpoint at a path, or the newest one that is whole in a run folder; ``refused`` is told why those after it are not."""
+    if (path / MANIFEST).exists():
+        return path
+    found = checkpoints_in(path / CHECKPOINTS)
     if not found:
-        raise CheckpointError(f"There is no checkpoint in {folder}.")
+        said = "There is no such folder" if not path.exists() else f"It has no {MANIFEST}, and no {CHECKPOINTS}/ with one"
+        raise CheckpointError(f"There is no checkpoint in {path}. {said}.")
     reasons = []
     for each in reversed(found):
         try:
             read(each)
         except CheckpointError as error:
-            refused(str(error))
             reasons.append(str(error))
         else:
+            for reason in reasons:
+                refused(f"{reason} The one before is taken: {each}.")
             return each
     raise CheckpointError(" ".join(reasons))

@@ -79,6 +79,9 @@ class Run(Generic[T]):
         self._ended = False
         self._failure: BaseException | None = None
         self._provenance = NOWHERE
+        self._attention = False
+        """Something is to be done between two polls."""
+        self._action: Callable[[], object] = lambda: None
         self._closed = False
 
     # ------------------------------------------------------------------- items
@@ -90,6 +93,9 @@ class Run(Generic[T]):
         shown_at = self._driver.now()
         try:
             while not self._ended and not (self._driver.is_over and self._shown):
+                if self._attention and not self._closed:
+                    self._attention, action = False, self._action
+                    action()
                 answer: Answer | None = None
                 for answer in islice(self._started().stream, 64):
                     if type(answer) is tuple:
@@ -100,10 +106,12 @@ class Run(Generic[T]):
                     elif answer is not SKIP:
                         self._rest(answer)
                         break
-                    if self._closed:  # by the consumer or by user code, meanwhile
-                        if self._failure is not None:
-                            self._check_open()
-                        return
+                    if self._attention:
+                        if self._closed:  # by the consumer or by user code, meanwhile
+                            if self._failure is not None:
+                                self._check_open()
+                            return
+                        break
                 else:
                     if answer is None:
                         raise RunClosed("User code raised GeneratorExit, which ended the run; start a new one.")
@@ -214,6 +222,11 @@ class Run(Generic[T]):
         return ledger_of(self._driver)
 
     @property
+    def seed(self) -> int:
+        """The random seed of the run; of one that goes on, that with which it began."""
+        return self._driver.run_seed
+
+    @property
     def runtime(self) -> Runtime:
         """The session it runs in."""
         return self._runtime
@@ -279,7 +292,16 @@ class Run(Generic[T]):
             )
         self._runtime.resize(self._driver.live(actors), num)
 
+    def at_next_poll(self, action: Callable[[], object]) -> None:
+        """Call a function soon, between two polls, where the run can be saved; what it raises ends the run. For signals."""
+        self._action, self._attention = action, True
+
     # ------------------------------------------------------------------- saving
+
+    @property
+    def closed(self) -> bool:
+        """True if it is over, or was closed."""
+        return self._closed
 
     def snapshot(self) -> Encoded:
         """The state of everything that the run has, in memory: ``plan.run(resume=...)`` goes on from there."""
@@ -311,7 +333,7 @@ class Run(Generic[T]):
         """Close the run: no more calls are issued, those in flight are cancelled, its own actors end. Idempotent."""
         if self._closed:
             return
-        self._closed = True
+        self._closed = self._attention = True
         steps: list[Callable[[], object]] = [] if self._sink is None else [self._sink.close]
         steps += [cell.abandon_outbox for cell in self._driver.cells if isinstance(cell, LiveCell)]
         steps.append(self._driver.forget)

@@ -11,6 +11,7 @@ from tflow.algos.training_run import Stop, TrainingRun
 from tflow.combinators import check
 from tflow.errors import PlanError
 from tflow.loading import place_of
+from tflow.observe.checkpoints import Period
 
 if TYPE_CHECKING:
     from tflow.rl.envs.env_spec import EnvSpec
@@ -48,12 +49,19 @@ class RunSettings:
     """Env steps between evaluations, which run alongside training; auto: a twentieth of stop_steps, at least 5,000, or 25,000."""
     eval_episodes: int = 20
     """Episodes per evaluation. More: less noise."""
+    save_every: str | None = "5m"
+    """Time or env steps between checkpoints, such as 30s, 5m, 2h or 100_000; none writes none."""
+    keep: int = 2
+    """How many of the latest checkpoints are kept, beside the one with the best evaluation."""
     start_from: StartText | None = None
     """Start with the weights of this policy file or run folder; for several policies, {'NAME': 'FILE', ...}."""
 
     def __post_init__(self) -> None:
         check.integer("tflow train", "seed", self.seed, least=0)
         check.one_of("tflow train", "runtime", self.runtime, ("local", "ray"))
+        check.integer("tflow train", "keep", self.keep, least=1)
+        if self.save_every is not None:
+            Period.of("tflow train: save_every", self.save_every)
         if self.address is not None and self.runtime != "ray":
             raise PlanError("tflow train: an address is that of a Ray cluster. Say --runtime ray, too.")
         if self.eval_every is not None and self.eval_every != "auto":
