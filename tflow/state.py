@@ -467,7 +467,7 @@ READERS: dict[str, Reader] = {
     "range": lambda decoder, tree: range(*decoder.members(tree)),
     "slice": lambda decoder, tree: slice(*decoder.members(tree)),
     "array": _Decoder.array,
-    "scalar": lambda decoder, tree: decoder.array(tree["v"])[()],
+    "scalar": lambda decoder, tree: decoder.array({**tree["v"], "w": True})[()],
     "tensor": _Decoder.tensor,
     "generator": _generator,
     "random_state": _random_state,
@@ -497,7 +497,8 @@ def class_called(name: str, is_data: Callable[[Any], bool]) -> Any:  # Any: a cl
         found = next(iter(others.values())) if len(others) == 1 else None
     if found is None or not is_data(found):
         raise CheckpointError(
-            f"The checkpoint holds a {name}, which is not loaded, or is no longer a class of data. Import the module that defines it first."
+            f"The checkpoint holds a {name}, which is not loaded, or is no longer a class of data. Import the module that defines "
+            "it first."
         )
     return found
 

@@ -349,8 +349,8 @@ def train(
         seed: Random seed of the run.
         start_from: Start with the weights of a saved policy: a policy file, a run folder (its latest policy) or a ``Policy``; for
             several policies a run folder with several, or a mapping by policy. Optimisers and counters start fresh.
-        resume: Go on from a checkpoint of the same plan, exactly: the folder that ``run.save(path)`` wrote, or a run folder, whose
-            latest checkpoint that is whole is taken. The seed is that of the run that was saved.
+        resume: Go on from a checkpoint of the same plan, exactly: the folder that ``run.save(path)`` wrote, or a run folder,
+            whose latest checkpoint that is whole is taken. The seed is that of the run that was saved.
         algorithm: The configuration of the plan, which a ``RunFolder`` writes down.
     """
     check.instance("train", "plan", plan, Plan, "a plan, such as ReportMetrics(...) or PPO().plan()")

@@ -258,7 +258,7 @@ def next_steps(run: TrainingRun, folder: Path) -> list[str]:
 def _further(run: TrainingRun) -> int:
     """Twice as many env steps, rounded up to two digits."""
     steps = 2 * max(1, 0 if run.metrics is None else run.metrics.env_steps)
-    unit = 10 ** max(0, len(str(steps)) - 2)
+    unit = int("1" + "0" * (len(str(steps)) - 2)) if steps >= 10 else 1
     return -(-steps // unit) * unit
 
 

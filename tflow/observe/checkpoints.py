@@ -86,7 +86,8 @@ class Checkpoints:
             if each not in kept:
                 shutil.rmtree(each, ignore_errors=True)
         for left in self.folder.glob(f"*{ASIDE}"):
-            shutil.rmtree(left, ignore_errors=True)
+            if left not in found:
+                shutil.rmtree(left, ignore_errors=True)
 
 
 def best_of(found: list[Path]) -> list[Path]:

@@ -173,8 +173,8 @@ class Runtime(ABC):
         return held
 
     def settle(self, mailbox: Mailbox, *, timeout: float | None = None) -> bool:
-        """Receive answers until no call of a run is on its way to an actor or back, or until ``timeout``; True if none is. Those in
-        queues of this process stay there."""
+        """Receive answers until no call of a run is on its way to an actor or back, or until ``timeout``; True if none is. Those
+        in queues of this process stay there."""
         return True
 
     def pending(self, mailbox: Mailbox) -> list[Call]:

@@ -65,15 +65,28 @@ def write(folder: Path, encoded: Encoded, facts: Mapping[str, object]) -> None:
 
 
 def _replace(aside: Path, folder: Path) -> None:
-    """Put a complete folder into its place."""
+    """Put a complete folder into its place. One that is there already steps aside, and counts until the new one is there."""
     if not folder.exists():
         aside.rename(folder)
-        return
-    old = folder.with_name(f"{folder.name}.old{ASIDE}")
-    shutil.rmtree(old, ignore_errors=True)
-    folder.rename(old)
-    aside.rename(folder)
-    shutil.rmtree(old, ignore_errors=True)
+    else:
+        old = _old(folder)
+        shutil.rmtree(old, ignore_errors=True)
+        folder.rename(old)
+        try:
+            aside.rename(folder)
+        except OSError:
+            old.rename(folder)
+            raise
+    shutil.rmtree(_old(folder), ignore_errors=True)
+
+
+def _old(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}.old{ASIDE}")
+
+
+def whole(folder: Path) -> Path:
+    """Where a checkpoint is: in its place, or beside it, if a process was killed while it wrote a new one there."""
+    return _old(folder) if not folder.exists() and (_old(folder) / MANIFEST).exists() else folder
 
 
 def _write(path: Path, chunks: Iterable[bytes | memoryview]) -> dict[str, object]:
@@ -131,7 +144,7 @@ def checkpoint(plan: Runnable[Any], resume: Resumable) -> Encoded:  # Any: whate
     """What a run of this plan can go on from."""
     if isinstance(resume, Encoded):
         return resume
-    folder = Path(resume)
+    folder = whole(Path(resume))
     manifest, encoded = read(folder)
     if manifest.get("plan") != plan.fingerprint:
         raise CheckpointError(
@@ -155,7 +168,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:  # Any: facts of all kinds
         raise CheckpointError(f"{folder} is no checkpoint: its {MANIFEST} does not say which format it has.")
     if manifest["format"] > FORMAT:
         raise CheckpointError(
-            f"The checkpoint {folder} has format {manifest['format']}, and this version of tflow reads up to {FORMAT}. Update tflow."
+            f"The checkpoint {folder} has format {manifest['format']}, and this version of tflow reads up to {FORMAT}. Update it."
         )
     return manifest
 
@@ -202,16 +215,18 @@ CHECKPOINTS = "checkpoints"
 def checkpoints_in(folder: Path) -> list[Path]:
     """The complete checkpoints in a folder, the oldest first."""
     try:
-        found = [each for each in folder.iterdir() if not each.name.endswith(ASIDE) and (each / MANIFEST).exists()]
+        names = {each.name.removesuffix(ASIDE).removesuffix(".old") for each in folder.iterdir()}
+        found = [each for name in names if (each := whole(folder / name)).is_dir() and (each / MANIFEST).exists()]
     except OSError:
         return []
     return sorted(found, key=lambda each: each.name)
 
 
 def checkpoint_in(path: Path, refused: Callable[[str], object]) -> Path:
-    """The checkpoint at a path, or the newest one that is whole in a run folder; ``refused`` is told why those after it are not."""
-    if (path / MANIFEST).exists():
-        return path
+    """The checkpoint at a path, or the newest one that is whole in a run folder; ``refused`` is told why those after it are
+    not."""
+    if (whole(path) / MANIFEST).exists():
+        return whole(path)
     found = checkpoints_in(path / CHECKPOINTS)
     if not found:
         said = "There is no such folder" if not path.exists() else f"It has no {MANIFEST}, and no {CHECKPOINTS}/ with one"

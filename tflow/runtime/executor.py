@@ -90,32 +90,8 @@ class Run(Generic[T]):
         if self._ended and self._failure is None:
             return
         self._check_open()
-        shown_at = self._driver.now()
         try:
-            while not self._ended and not (self._driver.is_over and self._shown):
-                if self._attention and not self._closed:
-                    self._attention, action = False, self._action
-                    action()
-                answer: Answer | None = None
-                for answer in islice(self._started().stream, 64):
-                    if type(answer) is tuple:
-                        value, self._provenance = answer
-                        self._shown = True
-                        shown_at = 0.0
-                        yield cast("T", value)
-                    elif answer is not SKIP:
-                        self._rest(answer)
-                        break
-                    if self._attention:
-                        if self._closed:  # by the consumer or by user code, meanwhile
-                            if self._failure is not None:
-                                self._check_open()
-                            return
-                        break
-                else:
-                    if answer is None:
-                        raise RunClosed("User code raised GeneratorExit, which ended the run; start a new one.")
-                    shown_at = self._warn_if_stalled(shown_at or self._driver.now())
+            yield from self._items()
         except GeneratorExit:  # the consumer closed this iterator; the run itself goes on
             raise
         except BaseException as error:
@@ -130,6 +106,39 @@ class Run(Generic[T]):
         for item in self:
             return item
         raise StopIteration
+
+    def _items(self) -> Iterator[T]:
+        """Poll the sink until the stream or its time is over."""
+        shown_at = self._driver.now()
+        while not self._ended and not (self._driver.is_over and self._shown):
+            if self._attention and self._stops():
+                return
+            answer: Answer | None = None
+            for answer in islice(self._started().stream, 64):
+                if type(answer) is tuple:
+                    value, self._provenance = answer
+                    self._shown = True
+                    shown_at = 0.0
+                    yield cast("T", value)
+                elif answer is not SKIP:
+                    self._rest(answer)
+                    break
+                if self._attention:
+                    break
+            else:
+                if answer is None:
+                    raise RunClosed("User code raised GeneratorExit, which ended the run; start a new one.")
+                shown_at = self._warn_if_stalled(shown_at or self._driver.now())
+
+    def _stops(self) -> bool:
+        """Between two polls: True if the consumer or user code has closed the run meanwhile; do what was asked for."""
+        if self._closed:
+            if self._failure is not None:
+                self._check_open()
+            return True
+        self._attention = False
+        self._action()
+        return False
 
     def _check_open(self) -> None:
         if self._failure is not None:

@@ -1,8 +1,8 @@
 """The state of a whole run as data, and a run that goes on from there.
 
-A snapshot is taken between two polls. Nothing is executed for it: what waits in a queue of this process is kept as it waits; where
-actors have processes of their own, their answers are awaited first, and kept as answers that nobody has looked at. So taking a
-snapshot is invisible: the run that goes on and the run that is made of it do the same.
+A snapshot is taken between two polls. Nothing is executed for it: what waits in a queue of this process is kept as it waits;
+where actors have processes of their own, their answers are awaited first, and kept as answers that nobody has looked at. So
+taking a snapshot is invisible: the run that goes on and the run that is made of it do the same.
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ class SavedRun:
 
     def load(self, driver: Driver) -> None:
         """When all cells are built: let them go on where they were."""
-        names, runtime = self.names, driver.runtime
+        names = self.names
         assert names is not None
         by_rank = {rank: actors for actors, rank in driver.ranks.items()}
         pools = [driver.live(by_rank[rank]) for rank in self.pools]
@@ -218,25 +218,28 @@ class SavedRun:
             load_into(driver.resident(cast("Resident[object]", by_rank[rank])), state)
         driver.load(self.read("driver"))
         self.load_hosts(driver, names)
-        for saved, call in zip(calls, names.calls, strict=True):
-            self.load_request(call, saved)
         waiting = {number for shard in self.shards for number in shard["waiting"]}
         for number, call in enumerate(names.calls):
-            if call.done:
-                continue
-            driver.mailbox.in_flight[call] = None
-            if call.timeout_s is not None and runtime.limits_time:
-                driver.timed[call] = None
-            if number in waiting:
-                call.shard.waiting.append(call)
-            elif call.reply is not None or call.lost:
-                call.shard.in_flight[call] = None
-                call.finish(lost=call.lost)
-            else:
-                runtime.resubmit(call)
+            self.load_request(call)
+            if not call.done:
+                self.send(driver, call, waits=number in waiting)
         load_random_numbers(self.read("random"))
         for cell in owners:
             cell.start()
+
+    @staticmethod
+    def send(driver: Driver, call: Call, *, waits: bool) -> None:
+        """Put a call where it was: at its actor, before the next incarnation of it, or answered and not looked at."""
+        driver.mailbox.in_flight[call] = None
+        if call.timeout_s is not None and driver.runtime.limits_time:
+            driver.timed[call] = None
+        if waits:
+            call.shard.waiting.append(call)
+        elif call.reply is not None or call.lost:
+            call.shard.in_flight[call] = None
+            call.finish(lost=call.lost)
+        else:
+            driver.runtime.resubmit(call)
 
     def load_shard(self, driver: Driver, names: Names, pool: LivePool, saved: Saved) -> None:
         key = saved["index"], saved["incarnation"]
@@ -277,7 +280,7 @@ class SavedRun:
         return call
 
     @staticmethod
-    def load_request(call: Call, saved: Saved) -> None:
+    def load_request(call: Call) -> None:
         """Add the program of its shard to a request that had it."""
         link = call.tag
         if isinstance(link, ShardLink):

@@ -25,8 +25,8 @@ from tflow.state import encode_or_none, has_state
 CONSTANT = (FunctionType, BuiltinFunctionType, MethodType, ModuleType, type, logging.Logger, np.ufunc, np.dtype, GymnasiumSpec)
 """What a twin has as well."""
 OUTSIDE = frozenset(
-    ("multiprocessing", "threading", "_thread", "socket", "ssl", "select", "selectors", "subprocess", "asyncio", "concurrent", "io",
-     "queue", "ctypes", "weakref", "mmap", "tempfile", "sqlite3", "logging")
+    ("multiprocessing", "threading", "_thread", "socket", "ssl", "select", "selectors", "subprocess", "asyncio", "concurrent",
+     "io", "queue", "ctypes", "weakref", "mmap", "tempfile", "sqlite3", "logging")
 )  # fmt: skip
 """Modules whose objects stand for something outside of the process, or for what other threads do."""
 HEAP_TYPE = 1 << 9
@@ -171,7 +171,7 @@ COMPUTED = (
 
 def _save_mujoco(data: Any) -> dict[str, object]:  # Any: mujoco has no types
     """The state of the integrator, and what it has computed: some envs look at that before the next step."""
-    import mujoco
+    import mujoco  # type: ignore[import-untyped, unused-ignore]  # it has no types
 
     kind = mujoco.mjtState.mjSTATE_INTEGRATION
     state = np.empty(mujoco.mj_stateSize(data.model, kind))

@@ -1,0 +1,409 @@
+"""Checkpoints on disk: whole or not there, read without executing anything, refused with a reason."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import random
+import shutil
+import tempfile
+from collections import Counter, deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+from safetensors.numpy import load_file
+
+from tflow import Iter, Live, LiveOp, Shard, Stateful, create_actors, from_actors, from_range
+from tflow.combinators.actors import Actors
+from tflow.errors import CheckpointError, PlanError
+from tflow.runtime import checkpoint
+from tflow.runtime.checkpoint import ARRAYS, ASIDE, FORMAT, MANIFEST, STATE, checkpoint_in, checkpoints_in, read
+from tflow.state import Encoded, decode, encode
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+class Pair(NamedTuple):
+    left: int
+    right: object
+
+
+@dataclass(frozen=True)
+class Data:
+    numbers: tuple[float, ...]
+    inner: object = None
+
+    def __post_init__(self) -> None:
+        CALLS.append("constructed")
+
+
+CALLS: list[str] = []
+
+
+def through_json(encoded: Encoded) -> Encoded:
+    return Encoded(json.loads(json.dumps(encoded.tree, allow_nan=False)), [array.copy() for array in encoded.arrays])
+
+
+plain = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary() | st.fractions() | st.complex_numbers()
+numbers = arrays.arrays(arrays.scalar_dtypes(), arrays.array_shapes(min_dims=0, min_side=0, max_side=4))
+values = st.recursive(
+    plain | numbers | st.sampled_from([Colour.RED, Data((1.0, 2.0))]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.tuples(inner, inner)
+        | st.dictionaries(st.text() | st.integers() | st.tuples(st.integers()), inner, max_size=3)
+        | st.builds(Pair, st.integers(), inner)
+        | st.builds(lambda each: Data((0.5,), each), inner)
+        | st.builds(deque, st.lists(inner, max_size=2), st.none() | st.integers(2, 4))
+    ),
+    max_leaves=8,
+)
+
+
+def same(one: Any, other: Any) -> bool:  # Any: whatever was drawn
+    """Equal, of the same types everywhere, NaN being NaN."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, np.ndarray):
+        return one.dtype == other.dtype and one.shape == other.shape and one.tobytes() == other.tobytes()
+    if isinstance(one, dict):
+        return len(one) == len(other) and all(same(*pair) for pair in zip(one.items(), other.items(), strict=True))
+    if isinstance(one, (list, tuple, deque)):
+        return len(one) == len(other) and all(same(*pair) for pair in zip(one, other, strict=True))
+    if isinstance(one, Data):
+        return same(vars(one), vars(other))
+    return repr(one) == repr(other)
+
+
+@given(values)
+def test_what_is_encoded_comes_back_equal_and_of_the_same_types(value: object) -> None:
+    assert same(decode(through_json(encode(value))), value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {1, 2}, frozenset({("a", 1)}), Counter("abca"), MappingProxyType({"a": 1}), range(3, 9, 2), slice(1, None), bytearray(b"ab"),
+        torch.arange(6.0).reshape(2, 3), torch.ones(3, dtype=torch.bfloat16), torch.Size((2, 3)), np.arange(6).reshape(2, 3).T,
+    ],
+    ids=lambda value: type(value).__name__,
+)  # fmt: skip
+def test_other_kinds(value: Any) -> None:  # Any: of many kinds
+    found = decode(through_json(encode(value)))
+    assert type(found) is type(value)
+    assert (
+        torch.equal(found, value)
+        if isinstance(value, torch.Tensor)
+        else np.array_equal(found, value)
+        if isinstance(value, np.ndarray)
+        else found == value
+    )
+
+
+def test_random_generators_go_on() -> None:
+    ours = random.Random(1), np.random.default_rng(2), torch.Generator().manual_seed(3), np.random.RandomState(4)
+    theirs = decode(through_json(encode(ours)))
+    assert theirs[0].random() == ours[0].random()
+    assert theirs[1].random() == ours[1].random()
+    assert torch.equal(torch.rand(2, generator=theirs[2]), torch.rand(2, generator=ours[2]))
+    assert theirs[3].rand() == ours[3].rand()
+
+
+def test_numbers_lie_in_memory_as_they_did_because_sums_depend_on_it() -> None:
+    turned = np.arange(24.0).reshape(2, 3, 4).transpose(1, 2, 0)
+    assert decode(through_json(encode(turned))).strides == turned.strides
+
+
+def test_what_cannot_change_is_written_once_and_shared_again() -> None:
+    weights = np.arange(1000.0)
+    weights.flags.writeable = False
+    encoded = encode([weights, {"again": weights}])
+    assert len(encoded.arrays) == 1
+    first, second = decode(encoded)
+    assert first is second["again"]
+
+
+@pytest.mark.parametrize(
+    ("value", "named"),
+    [
+        (lambda: 1, "a builtins.function"),
+        (open, "builtin_function_or_method"),
+        (np.array([object()]), "an array of object"),
+        (iter([1]), "list_iterator"),
+    ],
+)
+def test_what_is_no_data_is_named(value: object, named: str) -> None:
+    with pytest.raises(CheckpointError, match=named):
+        encode({"a": [value]})
+
+
+def test_classes_inside_functions_are_refused_when_they_are_written() -> None:
+    @dataclass
+    class Local:
+        number: int = 1
+
+    with pytest.raises(CheckpointError, match="whose class is not at the top of its module"):
+        encode(Local())
+    cycle: list[object] = []
+    cycle.append(cycle)
+    with pytest.raises(CheckpointError, match="contains itself"):
+        encode(cycle)
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [
+        {"$": "data", "c": "subprocess:Popen", "v": {"args": "true"}},
+        {"$": "named", "c": "builtins:tuple", "v": []},
+        {"$": "own", "c": "os:PathLike", "v": 1},
+        {"$": "enum", "c": "tests.unit.test_checkpoint:Data", "v": "RED"},
+        {"$": "data", "c": "no_such_module:Thing", "v": {}},
+        {"$": "generator", "v": [{"bit_generator": "seed"}]},
+        {"$": "tensor", "a": 0, "dtype": "compile", "shape": []},
+        {"$": "array", "a": 0, "w": True, "dtype": "|O", "shape": []},
+        {"$": "array", "a": 7, "w": True},
+        {"$": "unheard"},
+        {"$": "data", "c": "tests.unit.test_checkpoint:Data", "v": {"other": 1}},
+    ],
+    ids=str,
+)
+def test_trees_that_nobody_has_written_are_refused(tree: object) -> None:
+    with pytest.raises(CheckpointError):
+        decode(Encoded(tree, [np.zeros(8, np.uint8)]))
+
+
+def test_nothing_is_executed_to_read() -> None:
+    made = encode(Data((1.0,)))
+    CALLS.clear()
+    decode(made)
+    assert CALLS == []
+
+
+# --------------------------------------------------------------------------- folders
+
+
+class Counts(Stateful[int, int, int]):
+    def init(self) -> int:
+        return 0
+
+    def step(self, state: int, item: int) -> tuple[int, int]:
+        return state + 1, state + item
+
+
+def plan() -> Iter[int]:
+    return from_range(20).for_each(Counts()).batch(2).map(sum)
+
+
+def saved(folder: Path, items: int = 3) -> list[int]:
+    """Saves after so many items, and returns those that follow."""
+    run = plan().run()
+    for _ in range(items):
+        next(run)
+    run.save(folder)
+    return list(run)
+
+
+def test_a_folder_is_readable_without_tflow(tmp_path: Path) -> None:
+    run = from_range(4).map(np.arange).batch(9).run()
+    run._started().poll()
+    run.save(tmp_path / "saved")
+    manifest = json.loads((tmp_path / "saved" / MANIFEST).read_text())
+    assert manifest["format"] == FORMAT
+    assert manifest["files"].keys() == {STATE, ARRAYS}
+    assert json.loads((tmp_path / "saved" / STATE).read_text())["seed"] == 0
+    assert {name: array.shape for name, array in load_file(tmp_path / "saved" / ARRAYS).items()}
+    assert not any(b"pickle" in path.read_bytes() for path in (tmp_path / "saved").iterdir())
+
+
+class Killed(BaseException):
+    """Stands for a process that ends here."""
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), Killed()], ids=["disk full", "killed"])
+def test_a_save_that_fails_at_any_step_leaves_the_one_before(
+    error: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every call that changes the disk fails once: the first, the second, and so on, until none is left."""
+    folder = tmp_path / "saved"
+    expected = saved(folder)
+    failed = 0
+    for at in range(100):
+        run, count = plan().run(), [0]
+        for _ in range(5):
+            next(run)
+
+        def guarded(
+            name: str, owner: Any, real: Callable[..., Any], at: int = at, count: list[int] = count
+        ) -> None:  # Any: any call
+            def call(*args: Any, **options: Any) -> Any:  # Any: as above
+                count[0] += 1
+                if count[0] - 1 == at:
+                    raise error
+                return real(*args, **options)
+
+            monkeypatch.setattr(owner, name, call)
+
+        for name, owner in (("fsync", os), ("mkdir", Path), ("rename", Path), ("_write", checkpoint)):
+            guarded(name, owner, getattr(owner, name))
+        try:
+            run.save(folder)
+        except (CheckpointError, Killed):
+            failed += 1
+        else:
+            break
+        finally:
+            monkeypatch.undo()
+        there = checkpoints_in(tmp_path)
+        assert there, "there is always a whole one"
+        assert list(plan().run(resume=there[0])) in (expected, expected[2:])
+    assert failed >= 6
+    assert list(plan().run(resume=folder)) == expected[2:]
+    assert [path.name for path in tmp_path.iterdir()] == ["saved"]
+
+
+@given(at=st.integers(0, 10**9), bit=st.integers(0, 7), which=st.sampled_from([STATE, ARRAYS, MANIFEST]), cut=st.booleans())
+def test_what_is_altered_or_cut_is_refused(at: int, bit: int, which: str, cut: bool) -> None:
+    with tempfile.TemporaryDirectory() as parent:
+        folder = Path(parent) / "saved"
+        expected = saved(folder)
+        content = bytearray((folder / which).read_bytes())
+        place = at % len(content)
+        if cut:
+            content = content[:place]
+        else:
+            content[place] ^= 1 << bit
+        (folder / which).write_bytes(content)
+        try:
+            found = list(plan().run(resume=folder))
+        except CheckpointError as error:
+            assert str(folder) in str(error)
+        else:  # a word of the manifest that nobody reads
+            assert which == MANIFEST
+            assert found == expected
+
+
+def test_what_is_newer_or_of_another_plan_is_refused(tmp_path: Path) -> None:
+    saved(tmp_path / "saved")
+    with pytest.raises(CheckpointError, match="is of another plan"):
+        from_range(20).run(resume=tmp_path / "saved")
+    manifest = json.loads((tmp_path / "saved" / MANIFEST).read_text())
+    (tmp_path / "saved" / MANIFEST).write_text(json.dumps({**manifest, "format": FORMAT + 1}))
+    with pytest.raises(CheckpointError, match=f"has format {FORMAT + 1}, and this version of tflow reads up to {FORMAT}"):
+        plan().run(resume=tmp_path / "saved")
+    with pytest.raises(CheckpointError, match="there is no such folder"):
+        plan().run(resume=tmp_path / "nowhere")
+
+
+def test_a_pickle_is_not_opened(tmp_path: Path) -> None:
+    class Evil:
+        def __reduce__(self) -> tuple[object, ...]:
+            return os.mkdir, (str(tmp_path / "executed"),)
+
+    saved(tmp_path / "saved")
+    for name in (STATE, ARRAYS, MANIFEST):
+        shutil.copytree(tmp_path / "saved", tmp_path / "evil", dirs_exist_ok=True)
+        (tmp_path / "evil" / name).write_bytes(pickle.dumps(Evil()))
+        with pytest.raises(CheckpointError):
+            plan().run(resume=tmp_path / "evil")
+    assert not (tmp_path / "executed").exists()
+
+
+def test_the_newest_that_is_whole_is_taken(tmp_path: Path) -> None:
+    for number in range(3):
+        saved(tmp_path / "checkpoints" / f"{number:03d}", items=number)
+    shutil.copytree(tmp_path / "checkpoints" / "002", tmp_path / "checkpoints" / f"003{ASIDE}")  # a save that was cut off
+    (tmp_path / "checkpoints" / "002" / STATE).write_bytes(b"{}")
+    said: list[str] = []
+    assert checkpoint_in(tmp_path, said.append) == tmp_path / "checkpoints" / "001"
+    assert "002 is damaged: state.json is not what was written" in said[0]
+    assert "001" in said[0]
+
+
+# --------------------------------------------------------------------------- what cannot be saved
+
+
+class Handle:
+    """An actor with something in it that is no data."""
+
+    def __init__(self) -> None:
+        self.file = open(os.devnull)  # noqa: SIM115  # that is the point
+
+    def one(self) -> int:
+        return 1
+
+    def close(self) -> None:
+        self.file.close()
+
+
+class Sends(LiveOp[int, int]):
+    def __init__(self, workers: Actors[Handle]) -> None:
+        self.workers = workers
+
+    def apply(self, live: Live, item: int) -> int:
+        live[self.workers].update(lambda actor, value: None, item)
+        return item
+
+
+def make_handle(shard: Shard) -> Handle:
+    return Handle()
+
+
+def test_the_sentence_names_the_operator_or_the_shard(tmp_path: Path) -> None:
+    run = from_range(3).map(lambda n: (n, iter([n]))).batch(5).run()
+    run._started().poll()
+    with pytest.raises(CheckpointError, match=r"batch\(5\) cannot be saved: its state holds a builtins.list_iterator"):
+        run.save(tmp_path / "saved")
+    assert not list(tmp_path.iterdir())
+    workers = create_actors(make_handle, num=1, name="handles")
+    with from_actors(workers, Handle.one).gather_sync().run() as other:
+        next(other)
+        with pytest.raises(CheckpointError, match=r"handles\[0\] cannot be saved: its state holds a _io.TextIOWrapper"):
+            other.save(tmp_path / "saved")
+        assert next(other) == 1, "the run goes on"
+
+
+def test_actors_that_live_in_the_session_are_not_written_over(tmp_path: Path) -> None:
+    from tflow import LocalRuntime
+
+    def counters() -> Iter[int]:
+        return from_actors(create_actors(make_counter, num=1, name="counters"), Counter_.next).gather_sync().take(3)
+
+    with LocalRuntime() as session:
+        run = counters().run(runtime=session)
+        next(run)
+        run.save(tmp_path / "saved")
+        with pytest.raises(PlanError, match="live in this session since an earlier run"):
+            list(counters().run(runtime=session, resume=tmp_path / "saved"))
+
+
+class Counter_:
+    def __init__(self) -> None:
+        self.n = 0
+
+    def next(self) -> int:
+        self.n += 1
+        return self.n
+
+
+def make_counter(shard: Shard) -> Counter_:
+    return Counter_()
+
+
+def test_read_gives_what_was_written(tmp_path: Path) -> None:
+    saved(tmp_path / "saved")
+    manifest, encoded = read(tmp_path / "saved")
+    assert manifest["plan"] == plan().fingerprint
+    assert len(encoded.tree["cells"]) == len(plan().run()._started().site.cells)
