@@ -191,9 +191,10 @@ def test_an_interrupted_run_keeps_its_work_and_says_where(tmp_path: Path, number
             out, err = started.communicate(timeout=60)
         finally:
             started.kill()
-    assert started.returncode == 130
-    assert err == ""
+    assert started.returncode == 128 + number
+    assert err == f"{number.name}: the run is saved, then it ends. Once more ends it at once.\n"
     assert "\nInterrupted: mean return " in out
+    assert "train --resume run\n" in out
     assert "Run folder: run\n" in out
     assert Policy.load(tmp_path / "run" / "policy.safetensors").act([0.0] * 4) in (0, 1)
     assert json.loads((tmp_path / "run" / "run.json").read_text())["status"] == "interrupted"

@@ -32,7 +32,8 @@ def poll(run: Run[T], found: list[T]) -> bool:
 def test_a_run_that_is_stopped_at_any_poll_goes_on_as_if_it_had_not_been(chosen: list[int], length: int, polls: int) -> None:
     whole = build(chosen, length).run()
     expected = list(whole)
-    first, found = build(chosen, length).run(), []
+    first = build(chosen, length).run()
+    found: list[int] = []
     while polls and poll(first, found):
         polls -= 1
     if not first._closed:
@@ -52,7 +53,8 @@ def test_under_any_schedule_the_continued_run_goes_on_with_the_same_schedule(
     chosen: list[int], length: int, polls: int, tape: list[int]
 ) -> None:
     expected = list(build(chosen, length).run(runtime=SimRuntime(tape)))
-    session, found = SimRuntime(tape), []
+    session = SimRuntime(tape)
+    found: list[int] = []
     run = build(chosen, length).run(runtime=session)
     while polls and poll(run, found):
         polls -= 1
@@ -66,7 +68,8 @@ def test_with_faults_the_books_of_the_continued_run_balance(
     chosen: list[int], length: int, polls: int, tape: list[int], faults: Faults
 ) -> None:
     """Actors that die start anew, and some plans end with them; but nothing is lost unseen, and nothing is counted twice."""
-    session, found = SimRuntime(tape, faults), []
+    session = SimRuntime(tape, faults)
+    found: list[int] = []
     run = build(chosen, length).run(runtime=session)
     try:
         while polls and poll(run, found):

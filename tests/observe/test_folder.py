@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 import sys
 import tomllib
 import xml.etree.ElementTree as ET
@@ -41,6 +42,8 @@ from tflow.rl.rollout.evaluate import evaluate
 from tflow.settings.fields import configured
 from tflow.settings.files import read_file
 from tflow.settings.run import RunSettings
+from tflow.state import folders
+from tflow.state.folders import checkpoints_in, read_manifest
 
 SMALL = PPO(num_workers=1, num_envs=2, fragment=16, epochs=1, minibatch=32, model=MLP((8,)))
 
@@ -221,17 +224,18 @@ class OddLoss(A3CLoss):
         return Odd()
 
 
-def test_a_save_that_fails_is_heard_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_save_that_fails_is_heard_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     def full(policy: Policy, path: Path) -> None:
         raise OSError("no space left")
 
     run = SMALL.run(callbacks=[RunFolder(tmp_path / "run", save_every_s=1e9)])
     next(run)
     monkeypatch.setattr(Policy, "save", full)
-    with pytest.raises(KeyboardInterrupt) as caught, run:
+    with pytest.raises(KeyboardInterrupt), run:
         raise KeyboardInterrupt
-    assert caught.value.__notes__ == ["While ending: OSError: no space left"]
-    assert status_of(tmp_path / "run")["status"] == "failed"
+    assert "At the end, the policy could not be written" in caplog.text
+    assert "no space left" in caplog.text
+    assert status_of(tmp_path / "run")["status"] == "interrupted"
 
 
 def test_a_folder_is_for_one_run(tmp_path: Path) -> None:
@@ -294,3 +298,83 @@ def test_numbers_that_come_later_have_their_place(tmp_path: Path, make: Callable
     else:
         found = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
         assert found == [{"a": 1.0, 'b,"c': None}, {"a": 2.0, "d": 0.1}, {"d": 1e300}]
+
+
+class At(Callback):
+    """Does something at one of the reports."""
+
+    def __init__(self, report: int, act: Callable[[], object]) -> None:
+        self.left, self.act = report, act
+
+    def reported(self, run: TrainingRun, metrics: Metrics) -> None:
+        self.left -= 1
+        if self.left == 0:
+            self.act()
+
+
+def test_a_folder_that_is_removed_is_made_again_and_training_goes_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    keeper = RunFolder(tmp_path / "run", save_every_s=1e-9, log_every_s=0, checkpoint_every="64")
+    SMALL.run(stop=Stop(updates=12), callbacks=[At(6, lambda: shutil.rmtree(tmp_path / "run")), keeper]).finish()
+    assert status_of(tmp_path / "run")["status"] == "finished"
+    assert rows_of(tmp_path / "run" / "metrics.csv")[-1]["updates"] == "12"
+    assert (tmp_path / "run" / "config.toml").exists()
+    assert Policy.load(tmp_path / "run").act([0.0] * 4) in (0, 1)
+    assert checkpoints_in(tmp_path / "run" / "checkpoints")
+    assert keeper.unwritten == {}
+
+
+def test_a_full_disk_is_said_once_and_what_waits_is_written_when_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def full(*args: object, **options: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    def fill() -> None:
+        for owner, name in ((loggers.CsvLog, "write"), (Policy, "save"), (folders, "_write")):
+            monkeypatch.setattr(owner, name, full)
+
+    keeper = RunFolder(tmp_path / "run", save_every_s=1e-9, log_every_s=0, checkpoint_every="32")
+    run = SMALL.run(stop=Stop(updates=12), callbacks=[keeper, At(4, fill), At(8, monkeypatch.undo)])
+    run.finish()
+    assert [row["updates"] for row in rows_of(tmp_path / "run" / "metrics.csv")] == [str(n) for n in range(1, 13)]
+    assert status_of(tmp_path / "run")["status"] == "finished"
+    warned = [record.message for record in caplog.records if "Could not write" in record.message]
+    assert len(warned) == 3, "of a table, the policy and the checkpoint, once each"
+    assert all("No space left on device" in each for each in warned)
+    assert keeper.unwritten == {}
+
+
+def test_the_latest_checkpoints_and_the_best_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keeper = RunFolder(tmp_path / "run", checkpoint_every="32", keep=2)
+    assert keeper.checkpoints is not None
+    worth = iter([3.0, 9.0, 1.0, 2.0, 4.0, 5.0, 6.0, 1.0, 1.0, 1.0])
+    real = TrainingRun.save
+
+    def save(run: TrainingRun, path: Path, facts: dict[str, object]) -> None:
+        real(run, path, {**facts, "evaluation": next(worth)})
+
+    monkeypatch.setattr(TrainingRun, "save", save)
+    SMALL.run(stop=Stop(updates=8), callbacks=[keeper]).finish()
+    found = checkpoints_in(tmp_path / "run" / "checkpoints")
+    assert len(found) == 3
+    assert max(read_manifest(each)["evaluation"] for each in found) == 9.0
+
+
+def test_a_run_that_is_resumed_from_its_folder_goes_on_in_it(tmp_path: Path) -> None:
+    def run(folder: str, updates: int, resume: Path | None = None) -> TrainingRun:
+        keeper = RunFolder(tmp_path / folder, log_every_s=0, checkpoint_every="64")
+        started = SMALL.run(stop=Stop(updates=updates), callbacks=[keeper], eval_every=64, eval_episodes=2, seed=3, resume=resume)
+        started.finish()
+        return started
+
+    whole = run("whole", 16)
+    run("parts", 7)
+    second = run("parts", 16, resume=tmp_path / "parts")
+    np.testing.assert_array_equal(second.policy().flat.get(), whole.policy().flat.get())
+    for name in ("metrics.csv", "metrics.jsonl"):
+        assert len((tmp_path / "parts" / name).read_text().splitlines()) == len(
+            (tmp_path / "whole" / name).read_text().splitlines()
+        )
+    assert status_of(tmp_path / "parts")["best_chosen_by"] == status_of(tmp_path / "whole")["best_chosen_by"]
+    with pytest.raises(PlanError, match="already"):  # from elsewhere it is another run
+        SMALL.run(callbacks=[RunFolder(tmp_path / "whole")], eval_every=64, eval_episodes=2, resume=tmp_path / "parts").finish()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,8 +17,7 @@ from tflow.combinators.runnable import Plan
 from tflow.errors import PlanError, ShardFailed, TflowError
 from tflow.rl.data.episodes import WINDOW, Episodes
 from tflow.rl.metrics import Metrics
-from tflow.runtime.base import log
-from tflow.runtime.checkpoint import checkpoint_in
+from tflow.state.folders import checkpoint_in
 
 if TYPE_CHECKING:
     from tflow.algos.algorithm import Algorithm
@@ -122,7 +122,7 @@ class TrainingRun:
         start_from: StartFrom | None = None,
         resumed_from: Path | None = None,
     ) -> None:
-        self._started = False
+        self._started = self._stopped = False
         self.run = run
         """The run itself: its ``stats()`` and ``ledger``, and ``ask`` for what actors know."""
         self.workers: AnyWorkers = reporting(run.plan).workers
@@ -232,6 +232,8 @@ class TrainingRun:
         """Pass a report to the callbacks. Returns the stop condition that is reached, if any."""
         self.metrics = metrics
         reached = self._reached(metrics)
+        if reached:
+            self._stopping()  # before the final evaluation, which a run that goes on would not have made
         if reached and not self.run.is_over:
             self.metrics = self._with_final_evaluation(metrics)
         for each in self._callbacks:
@@ -264,8 +266,10 @@ class TrainingRun:
         return replace(metrics, evaluation=latest, evaluations=metrics.evaluations + 1)
 
     def _stopping(self) -> None:
-        for each in self._begun:
-            each.stopping(self)
+        if not self._stopped and not self.run.closed:
+            self._stopped = True
+            for each in self._begun:
+                each.stopping(self)
 
     def _end(self, outcome: str, error: BaseException | None) -> None:
         """End everything. Every callback that was started is called, even if another one raises."""
@@ -273,7 +277,7 @@ class TrainingRun:
             return
         self.outcome = outcome
         steps: list[Callable[[], None]] = [self.run.close, *(partial(each.ended, self, error) for each in self._begun)]
-        if error is None and not self.run.closed and self.metrics is not None:
+        if error is None and self.metrics is not None:
             steps.insert(0, self._stopping)
         first = error
         for step in steps:
@@ -365,7 +369,7 @@ def train(
     whole = plan if eval_every is None else with_evaluation(plan, every=eval_every, episodes=eval_episodes)
     if resume is not None and start_from is not None:
         raise PlanError("train: resume= goes on with the weights of the checkpoint; leave out start_from=.")
-    saved = None if resume is None else checkpoint_in(Path(resume), refused=log.warning)
+    saved = None if resume is None else checkpoint_in(Path(resume), refused=logging.getLogger("tflow").warning)
     run = whole.run(runtime=runtime, seed=seed, resume=saved)
     if start_from is not None:
         start_with(run, start_from)

@@ -11,8 +11,8 @@ from tflow.types import Op, T, U
 if TYPE_CHECKING:
     from tflow.combinators.columns import AddColumns
     from tflow.runtime.base import Runtime
-    from tflow.runtime.checkpoint import Resumable
     from tflow.runtime.executor import Run
+    from tflow.state.folders import Resumable
 
 
 Named: TypeAlias = "type[Described] | type[AddColumns[Any, Any]]"  # Any: whatever the columns

@@ -30,7 +30,7 @@ from tflow.observe.view import clock
 from tflow.rl.envs.env_spec import EnvSpec
 from tflow.rl.metrics import Metrics
 from tflow.rl.policy.files import BEST, LATEST, file_of
-from tflow.runtime.checkpoint import CHECKPOINTS, checkpoint_in
+from tflow.state.folders import CHECKPOINTS, checkpoint_in
 
 RUNS = Path("runs")
 INTERRUPTED = 130

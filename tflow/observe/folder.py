@@ -18,10 +18,12 @@ What cannot be written, because a disk is full or the folder is gone, is kept in
 from __future__ import annotations
 
 import json
+import logging
 import math
 import os
 import platform
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -38,23 +40,24 @@ from tflow.drawing.built import of_plan
 from tflow.drawing.svg import svg
 from tflow.drawing.text import text
 from tflow.errors import CheckpointError, PlanError, ShardFailed
-from tflow.observe.checkpoints import Checkpoints, Period
+from tflow.observe.checkpoints import Checkpoints
 from tflow.observe.loggers import Logger, finite, loggers_in
 from tflow.observe.monitor import TrainingMonitor
 from tflow.rl.envs.env_spec import EnvSpec
 from tflow.rl.metrics import Metrics
 from tflow.rl.policy.files import BEST, LATEST, START, file_of
-from tflow.runtime.base import log
-from tflow.runtime.checkpoint import CHECKPOINTS, read_manifest
 from tflow.settings.files import written
+from tflow.settings.period import Period
 from tflow.settings.run import RunSettings
 from tflow.settings.values import shown
+from tflow.state.folders import CHECKPOINTS, read_manifest
 
 if TYPE_CHECKING:
     from tflow.rl.policy.policy import Policy
     from tflow.rl.rollout.starting import StartSource
     from tflow.rl.rollout.worker_spec import WorkerSpec
 
+log = logging.getLogger("tflow")
 OTHER_EPISODES = 1_000_003
 """Seed of the episodes that the best policy is evaluated on at the end; no evaluation in a run begins with these."""
 CONFIG, STATUS = "config.toml", "run.json"
@@ -105,8 +108,8 @@ class RunFolder(Callback):
         self._loggers: list[Logger] = []
         self._evaluations = 0
         self._logged: Metrics | None = None
-        self._rows: list[dict[str, float]] = []
-        """Metrics that are not written yet."""
+        self._waiting: list[tuple[Logger, deque[dict[str, float]]]] = []
+        """Rows of metrics that each logger has not written yet."""
         self._log_at = self._save_at = self._started_at = 0.0
         self._began = ""
 
@@ -132,7 +135,8 @@ class RunFolder(Callback):
         self._evaluations, self.best = before.get("evaluations", 0), before.get("best") or float("-inf")
         self._began = before.get("began") or datetime.now(UTC).isoformat(timespec="seconds")
         self._monitor, self.warnings = TrainingMonitor(), before.get("warnings", [])
-        self._log_at, self._rows, self._logged, self.unwritten = 0.0, [], None, {}
+        self._waiting = [(each, deque()) for each in self._loggers]
+        self._log_at, self._logged, self.unwritten = 0.0, None, {}
         self.best_confirmed, self._best_policies = None, {}
         self._started_at = time.monotonic() - before.get("seconds", 0.0)
         self._save_at = 0.0  # the first comes soon
@@ -181,7 +185,7 @@ class RunFolder(Callback):
             self._log(metrics)
             self._log_at = now + self.log_every_s
         if now >= self._save_at:
-            if not self.path.exists():
+            if not (self.path / STATUS).exists():
                 self._attempt("the settings", partial(self._again, run))
             self._attempt("the policy", lambda: self._save(LATEST, run.policies()))
             self._attempt(STATUS, lambda: self._status(run, "running"))
@@ -252,15 +256,18 @@ class RunFolder(Callback):
     def _log(self, metrics: Metrics) -> None:
         if metrics is not self._logged:
             self._logged = metrics
-            self._rows.append(metrics.flat() | {"seconds": round(time.monotonic() - self._started_at, 3)})
-        self._attempt("the metrics", self._write_rows)
+            row = metrics.flat() | {"seconds": round(time.monotonic() - self._started_at, 3)}
+            for _, rows in self._waiting:
+                rows.append(row)
+        for logger, rows in self._waiting:
+            self._attempt(f"the metrics ({type(logger).__name__})", partial(self._write_rows, logger, rows))
 
-    def _write_rows(self) -> None:
+    @staticmethod
+    def _write_rows(logger: Logger, rows: deque[dict[str, float]]) -> None:
         """Write all rows that wait; one that fails waits on, with those after it."""
-        while self._rows:
-            for each in self._loggers:
-                each.write(self._rows[0])
-            self._rows.pop(0)
+        while rows:
+            logger.write(rows[0])
+            rows.popleft()
 
     def _save_best(self, run: TrainingRun, mean_return: float) -> None:
         try:

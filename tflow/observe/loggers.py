@@ -82,10 +82,12 @@ class TensorBoardLog:
         require("tensorboard", extra="tensorboard", feature="TensorBoard logs")
         from torch.utils.tensorboard import SummaryWriter
 
+        self.path = path
         purged = None if after is None else after + 1
         self.writer: Any = SummaryWriter(str(path), purge_step=purged)  # Any: torch's writer has no types
 
     def write(self, row: Mapping[str, float]) -> None:
+        self.path.mkdir(parents=True, exist_ok=True)  # it may have been removed; its thread would not survive that
         for name, value in row.items():
             if name != "env_steps" and math.isfinite(value):
                 self.writer.add_scalar(name, value, int(row["env_steps"]))

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import count
 from types import TracebackType
-from typing import Any, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 from tflow.combinators import nodes
 from tflow.combinators.actors import Actors, Resident
@@ -23,8 +23,10 @@ from tflow.errors import PlanError, RunClosed, ShardFailed, TflowError
 from tflow.runtime.cell import attempt_all
 from tflow.runtime.host import NO_PIGGYBACK, Piggyback, Request
 from tflow.runtime.shards import LivePool, LiveShard
-from tflow.state import Encoded
 from tflow.types import Shard, TimeBudget
+
+if TYPE_CHECKING:
+    from tflow.state.values import Encoded
 
 log = logging.getLogger("tflow")
 GONE = "it was removed: its pool was scaled down"

@@ -18,7 +18,7 @@ from tflow.runtime.stats import Reading
 from tflow.types import Provenance
 
 if TYPE_CHECKING:
-    from tflow.runtime.names import Names
+    from tflow.runtime.checkpoint_names import CheckpointNames
 
 MADE_ANEW = frozenset({"node", "ups", "site", "stream", "poll"})
 """Attributes of all cells that are no state: building and starting makes them."""
@@ -90,11 +90,11 @@ class Cell:
             self.closed = True
             attempt_all([up.close for up in self.ups])
 
-    def state(self, names: Names) -> dict[str, Any]:  # Any: whatever the attributes hold
+    def state(self, names: CheckpointNames) -> dict[str, Any]:  # Any: whatever the attributes hold
         """All that the cell remembers, as data: its attributes, but for those that are made anew."""
         return {name: value for name, value in vars(self).items() if name not in MADE_ANEW and name not in self.made_anew}
 
-    def load(self, state: dict[str, Any], names: Names) -> None:  # Any: as above
+    def load(self, state: dict[str, Any], names: CheckpointNames) -> None:  # Any: as above
         """Go on as the cell whose state this was; ``start`` follows."""
         vars(self).update(state)
 

@@ -25,7 +25,7 @@ from tflow.runtime.stats import Reading
 from tflow.types import NOWHERE, ActorOp, AnyOp, Provenance, Stateful, StatefulActorOp, Stateless
 
 if TYPE_CHECKING:
-    from tflow.runtime.names import Names
+    from tflow.runtime.checkpoint_names import CheckpointNames
 
 SAMPLE = 64
 """One item in so many is measured."""
@@ -122,10 +122,10 @@ class SourceCell(Cell):
         raise NotImplementedError
         yield
 
-    def state(self, names: Names) -> dict[str, Any]:  # Any: as in the base class
+    def state(self, names: CheckpointNames) -> dict[str, Any]:  # Any: as in the base class
         return {**super().state(names), "was_opened": self.opened is not None}
 
-    def load(self, state: dict[str, Any], names: Names) -> None:  # Any: as above
+    def load(self, state: dict[str, Any], names: CheckpointNames) -> None:  # Any: as above
         self.was_opened = state.pop("was_opened")
         super().load(state, names)
 
@@ -182,7 +182,7 @@ class Chain(Cell):
         functions = (step.fn for step in self.steps)
         return loop(self, self.source or self.ups[0].stream, self.states, self.rejected, *functions)
 
-    def load(self, state: dict[str, Any], names: Names) -> None:  # Any: as in the base class
+    def load(self, state: dict[str, Any], names: CheckpointNames) -> None:  # Any: as in the base class
         super().load(state, names)
         if self.source is not None and self.source.was_opened and not self.source.closed:
             self.source.skip(self.seen)

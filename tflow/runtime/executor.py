@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
-from typing import ClassVar, Generic, Self, cast
+from typing import TYPE_CHECKING, ClassVar, Generic, Self, cast
 
 from tflow.combinators import check, graph, nodes
 from tflow.combinators.actors import Actor, Actors, Resident
@@ -19,7 +19,6 @@ from tflow.runtime.answers import DONE, SKIP, Answer, Blocked
 from tflow.runtime.base import Call, Runtime
 from tflow.runtime.build import CELLS, Maker, build
 from tflow.runtime.cell import Cell, attempt_all
-from tflow.runtime.checkpoint import Resumable, checkpoint, write
 from tflow.runtime.driver import Driver
 from tflow.runtime.gather import Gather
 from tflow.runtime.host import Reply
@@ -27,10 +26,13 @@ from tflow.runtime.ledger import Ledger
 from tflow.runtime.local import LocalRuntime
 from tflow.runtime.messages import LiveCell
 from tflow.runtime.report import ledger_of, stats_of
-from tflow.runtime.snapshot import SavedRun, snapshot
 from tflow.runtime.stats import RunStats
-from tflow.state import Encoded
 from tflow.types import NOWHERE, Provenance, T, U, W
+
+if TYPE_CHECKING:
+    from tflow.runtime.snapshot import SavedRun
+    from tflow.state.folders import Resumable
+    from tflow.state.values import Encoded
 
 DRIVER_CELLS: dict[type[nodes.Node], Maker] = {
     **CELLS,
@@ -45,6 +47,14 @@ STALL_S = 60.0
 """A plan that consumes items for so long without showing one is worth a warning."""
 
 
+def saved_run(resume: Resumable, fingerprint: str) -> SavedRun:
+    """A checkpoint as a run of the plan with this fingerprint can go on from."""
+    from tflow.runtime.snapshot import SavedRun
+    from tflow.state.folders import content_of
+
+    return SavedRun(content_of(resume, fingerprint))
+
+
 class Run(Generic[T]):
     """One execution of a plan: an iterator and a context manager. Nothing happens before the first item is asked for.
 
@@ -57,7 +67,7 @@ class Run(Generic[T]):
         self, plan: Runnable[T], *, runtime: Runtime | None, seed: int, fuse: bool, resume: Resumable | None = None
     ) -> None:
         self._closed = True  # until everything below has worked
-        saved = None if resume is None else SavedRun(checkpoint(plan, resume))
+        saved = None if resume is None else saved_run(resume, plan.fingerprint)
         check.integer("run", "seed", seed, least=0)
         if runtime is not None:
             check.instance("run", "runtime", runtime, Runtime, "a runtime, such as LocalRuntime()")
@@ -314,6 +324,8 @@ class Run(Generic[T]):
 
     def snapshot(self) -> Encoded:
         """The state of everything that the run has, in memory: ``plan.run(resume=...)`` goes on from there."""
+        from tflow.runtime.snapshot import snapshot
+
         self._check_open()
         self._started()
         return snapshot(self._driver).copied()
@@ -328,13 +340,13 @@ class Run(Generic[T]):
 
         Law: saving is invisible; the run that goes on and the one that is resumed yield the same on the local runtime.
         """
+        from tflow.runtime.snapshot import snapshot
+        from tflow.state.folders import write
+
         self._check_open()
         self._started()
-        write(
-            Path(path),
-            snapshot(self._driver),
-            {"plan": self.plan.fingerprint, "env_steps": self._driver.env_steps, **(facts or {})},
-        )
+        known = {"plan": self.plan.fingerprint, "env_steps": self._driver.env_steps}
+        write(Path(path), snapshot(self._driver), {**known, **(facts or {})})
 
     # ------------------------------------------------------------------- the end
 

@@ -21,7 +21,7 @@ from tflow.runtime.unary import united
 from tflow.types import TimeBudget
 
 if TYPE_CHECKING:
-    from tflow.runtime.names import Names
+    from tflow.runtime.checkpoint_names import CheckpointNames
 
 EVERYTHING = 2**62
 """A fed shard answers with all that its input gives."""
@@ -67,7 +67,7 @@ class ShardLink:
             self.readings = {}
         return self.program, {position: reading.seen for position, reading in self.earlier.items()}
 
-    def state(self, names: Names, site: Driver) -> dict[str, Any]:  # Any: of all kinds
+    def state(self, names: CheckpointNames, site: Driver) -> dict[str, Any]:  # Any: of all kinds
         """What it remembers, as data."""
         return {
             "index": self.index,
@@ -82,7 +82,7 @@ class ShardLink:
             "earlier": self.earlier,
         }
 
-    def load(self, state: dict[str, Any], names: Names) -> None:  # Any: as above
+    def load(self, state: dict[str, Any], names: CheckpointNames) -> None:  # Any: as above
         """Go on as the link whose state this was."""
         self.index = state["index"]
         self.told_incarnation, self.answered_incarnation = state["told_incarnation"], state["answered_incarnation"]
@@ -288,7 +288,7 @@ class Gather(Cell):
         if self.failure is not None:
             raise self.failure
 
-    def state(self, names: Names) -> dict[str, Any]:  # Any: as in the base class
+    def state(self, names: CheckpointNames) -> dict[str, Any]:  # Any: as in the base class
         if self.failure is not None:
             raise CheckpointError(f"There is nothing to continue: the run is about to fail. {self.failure}")
         found = {name: _numbered(value) for name, value in super().state(names).items()}
@@ -303,7 +303,7 @@ class Gather(Cell):
             "next": max(link["index"] for link in links) + 1,
         }
 
-    def load(self, state: dict[str, Any], names: Names) -> None:  # Any: as above
+    def load(self, state: dict[str, Any], names: CheckpointNames) -> None:  # Any: as above
         sources = {position: node for node, position in self.site.positions.items()}
         fresh = {(self.site.positions[link.source], link.shard): link for link in self.links}
         self.links = []

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from tflow.combinators import nodes
 from tflow.combinators.methods import bound
@@ -16,11 +16,13 @@ from tflow.errors import OperatorError, TflowError
 from tflow.runtime.answers import DONE, SKIP, Ready
 from tflow.runtime.build import build
 from tflow.runtime.cell import Cell, Site, attempt_all
-from tflow.runtime.names import Names
+from tflow.runtime.checkpoint_names import CheckpointNames
 from tflow.runtime.stats import Reading
 from tflow.runtime.unary import Inbox
-from tflow.state import Encoded, Encoder, decode, load_into, load_random_numbers, random_numbers, state_of
 from tflow.types import Provenance, Shard, Source, TimeBudget, steps_of
+
+if TYPE_CHECKING:
+    from tflow.state.values import Encoded
 
 ChainKey = tuple[int, int, int]
 """A run, the position of the gather in its plan, and which of its shards this is: one actor may serve several."""
@@ -179,7 +181,9 @@ class Host:
 
     def save(self, run: int) -> Encoded:
         """The state of the actor and of the chains that a run has in it."""
-        encoder, names = Encoder(), Names()
+        from tflow.state.values import Encoded, StateEncoder, random_numbers, state_of
+
+        encoder, names = StateEncoder(), CheckpointNames()
         chains = [
             {
                 "position": position,
@@ -196,8 +200,10 @@ class Host:
 
     def load(self, run: int, fuse: bool, programs: Sequence[tuple[tuple[int, int], nodes.Node]], encoded: Encoded) -> None:
         """Go on as the host whose state this was."""
+        from tflow.state.values import decode, load_into, load_random_numbers
+
         state = decode(encoded)
-        found, names = dict(programs), Names()
+        found, names = dict(programs), CheckpointNames()
         for chain in state["chains"]:
             key, site = (chain["position"], chain["link"]), ActorSite(self, chain["resume"])
             self.chains[run, *key] = build(found[key], site, fuse=fuse), site

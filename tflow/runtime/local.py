@@ -9,14 +9,17 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
 
 from tflow.errors import Deadlock, OperatorError, TflowError
 from tflow.runtime.base import Call, HostLoad, Mailbox, Runtime
 from tflow.runtime.cell import attempt_all
 from tflow.runtime.host import Host
 from tflow.runtime.shards import LivePool, LiveShard
-from tflow.state import Encoded
 from tflow.types import Shard
+
+if TYPE_CHECKING:
+    from tflow.state.values import Encoded
 
 
 class LocalRuntime(Runtime):

@@ -21,7 +21,7 @@ from tflow.runtime.shards import LivePool, LiveShard
 from tflow.types import NOWHERE, AnyOp, LiveOp, Provenance, Ref, StatefulLiveOp, V, W
 
 if TYPE_CHECKING:
-    from tflow.runtime.names import Names
+    from tflow.runtime.checkpoint_names import CheckpointNames
 
 Event = tuple[LiveShard, Callable[..., object], object]
 
@@ -160,11 +160,11 @@ class LiveCell(Cell):
             else:
                 yield answer
 
-    def state(self, names: Names) -> dict[str, Any]:  # Any: as in the base class
+    def state(self, names: CheckpointNames) -> dict[str, Any]:  # Any: as in the base class
         outbox = [(names.shard(shard), names.method(method), value) for shard, method, value in self.live.outbox]
         return {**super().state(names), "outbox": outbox, "provenance": self.live.provenance}
 
-    def load(self, state: dict[str, Any], names: Names) -> None:  # Any: as above
+    def load(self, state: dict[str, Any], names: CheckpointNames) -> None:  # Any: as above
         self.live.provenance = state.pop("provenance")
         self.live.outbox.extend((names.shards[n], names.method_called(name), value) for n, name, value in state.pop("outbox"))
         super().load(state, names)

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import ray
 from ray import exceptions
@@ -35,8 +35,10 @@ from tflow.runtime.remote import Failed, Handle, NodeAddress, RemoteHost, StartF
 from tflow.runtime.shards import LivePool
 from tflow.runtime.tickets import acknowledged_by, urgent
 from tflow.runtime.wire import Stored, pack, unpack_reply
-from tflow.state import Encoded
 from tflow.types import Shard, TimeBudget
+
+if TYPE_CHECKING:
+    from tflow.state.values import Encoded
 
 GRACE_S = 5.0
 """How long actors may take to close."""

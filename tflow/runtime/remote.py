@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from tflow.combinators import nodes
 from tflow.errors import OperatorError, TflowError, travelling
 from tflow.runtime.border import Parcel
 from tflow.runtime.host import NOTHING, Host, Reply
 from tflow.runtime.wire import Answer, pack_reply, unpack
-from tflow.state import Encoded
 from tflow.types import Shard, rows_of, steps_of, summary_of
+
+if TYPE_CHECKING:
+    from tflow.state.values import Encoded
 
 
 class NodeAddress(NamedTuple):

@@ -15,23 +15,23 @@ from tflow.combinators.actors import Actors, Resident
 from tflow.errors import CheckpointError
 from tflow.runtime.base import Call, HostLoad, Owner
 from tflow.runtime.cell import Cell
+from tflow.runtime.checkpoint_names import CheckpointNames
 from tflow.runtime.driver import Driver
 from tflow.runtime.gather import Gather, ShardLink
 from tflow.runtime.host import Piggyback, Request, State
 from tflow.runtime.messages import LiveCell
-from tflow.runtime.names import Names
 from tflow.runtime.shards import LivePool, LiveShard
-from tflow.state import Encoded, Encoder, decode, load_into, load_random_numbers, random_numbers, state_of
+from tflow.state.values import Encoded, StateEncoder, decode, load_into, load_random_numbers, random_numbers, state_of
 
 Saved = dict[str, Any]  # Any: plain data of all kinds
 ALIVE, DEAD, GONE = "alive", "dead", "gone"
 
 
-def names_for(sink: nodes.Node) -> Names:
-    """Names for the checkpoints of a plan, which may call methods of its own modules."""
+def names_for(sink: nodes.Node) -> CheckpointNames:
+    """CheckpointNames for the checkpoints of a plan, which may call methods of its own modules."""
     kinds: list[type] = [type(node.operator) for node in graph.walk(sink) if node.operator is not None]
     kinds += [kind for actors in graph.actors_in(sink) if (kind := actors.actor_class()) is not None]
-    return Names(frozenset(base.__module__ for kind in kinds for base in kind.__mro__))
+    return CheckpointNames(frozenset(base.__module__ for kind in kinds for base in kind.__mro__))
 
 
 # --------------------------------------------------------------------------- a run as data
@@ -43,7 +43,7 @@ def snapshot(driver: Driver) -> Encoded:
     if driver.failure is not None:
         raise CheckpointError(f"There is nothing to continue: the run is about to fail. {driver.failure}")
     driver.settle()
-    encoder, names = Encoder(), names_for(driver.sink)
+    encoder, names = StateEncoder(), names_for(driver.sink)
     pools = sorted(driver.pools, key=lambda pool: driver.ranks[pool.actors])
     for pool in pools:
         for shard in (*pool.shards, *pool.draining):
@@ -98,7 +98,7 @@ def pool_state(pool: LivePool, driver: Driver) -> Saved:
     }
 
 
-def shard_state(shard: LiveShard, pools: list[LivePool], driver: Driver, names: Names) -> Saved:
+def shard_state(shard: LiveShard, pools: list[LivePool], driver: Driver, names: CheckpointNames) -> Saved:
     runtime = driver.runtime
     there = shard in shard.pool.shards or shard in shard.pool.draining
     return {
@@ -117,13 +117,13 @@ def shard_state(shard: LiveShard, pools: list[LivePool], driver: Driver, names: 
     }
 
 
-def updates(state: State, driver: Driver, names: Names) -> list[tuple[str, str, int, object]]:
+def updates(state: State, driver: Driver, names: CheckpointNames) -> list[tuple[str, str, int, object]]:
     """State updates as data: policy, method, number and value."""
     unheld = driver.runtime.unheld
     return [(policy, names.method(method), number, unheld(value)) for (policy, method), (number, value) in state.items()]
 
 
-def call_state(call: Call, driver: Driver, names: Names, owners: dict[int, int]) -> Saved:
+def call_state(call: Call, driver: Driver, names: CheckpointNames, owners: dict[int, int]) -> Saved:
     if call.error is not None:
         raise CheckpointError(f"There is nothing to continue: the run is about to fail. {call.error}")
     request = call.args[0] if call.args else None
@@ -164,7 +164,7 @@ class SavedRun:
             self.shards: list[Saved] = self.read("shards")
         except (KeyError, TypeError, ValueError) as error:
             raise CheckpointError(f"The checkpoint is damaged: it lacks {error}.") from error
-        self.names: Names | None = None
+        self.names: CheckpointNames | None = None
 
     def read(self, name: str) -> Any:  # Any: what was saved under that name
         return decode(Encoded(self.tree[name], self.encoded.arrays))
@@ -241,7 +241,7 @@ class SavedRun:
         else:
             driver.runtime.resubmit(call)
 
-    def load_shard(self, driver: Driver, names: Names, pool: LivePool, saved: Saved) -> None:
+    def load_shard(self, driver: Driver, names: CheckpointNames, pool: LivePool, saved: Saved) -> None:
         key = saved["index"], saved["incarnation"]
         there = {(shard.index, shard.incarnation): shard for shard in (*pool.shards, *pool.draining)}
         shard = there[key] if saved["is"] != GONE else LiveShard(pool, saved["index"], None, saved["incarnation"])
@@ -259,11 +259,11 @@ class SavedRun:
             driver.runtime.dead.append(shard)
 
     @staticmethod
-    def updates(driver: Driver, names: Names, saved: list[tuple[str, str, int, object]]) -> State:
+    def updates(driver: Driver, names: CheckpointNames, saved: list[tuple[str, str, int, object]]) -> State:
         hold = driver.runtime.hold
         return {(policy, names.method_called(name)): (number, hold(value)) for policy, name, number, value in saved}
 
-    def load_call(self, driver: Driver, names: Names, owners: list[Cell], saved: Saved) -> Call:
+    def load_call(self, driver: Driver, names: CheckpointNames, owners: list[Cell], saved: Saved) -> Call:
         """A call, without its arguments: the program of a shard is known when its gather is."""
         owner = cast("Owner", owners[saved["owner"]])
         call = Call(names.shards[saved["shard"]], saved["method"], (), driver.mailbox, owner)
@@ -287,7 +287,7 @@ class SavedRun:
             request, has_program = cast("tuple[Request, bool]", call.args)
             call.args = (request._replace(program=link.program if has_program else None),)
 
-    def load_hosts(self, driver: Driver, names: Names) -> None:
+    def load_hosts(self, driver: Driver, names: CheckpointNames) -> None:
         programs: dict[LiveShard, list[tuple[tuple[int, int], nodes.Node]]] = {}
         for cell in driver.cells:
             if isinstance(cell, Gather):

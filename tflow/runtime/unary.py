@@ -17,7 +17,7 @@ from tflow.runtime.chain import SourceCell
 from tflow.types import NOWHERE, Provenance
 
 if TYPE_CHECKING:
-    from tflow.runtime.names import Names
+    from tflow.runtime.checkpoint_names import CheckpointNames
 
 MOST_MEMBERS = 100_000
 """Of one item; an item with more of them may be endless."""
@@ -269,10 +269,10 @@ class FlattenCell(Cell):
             except Exception as error:
                 raise self.site.blame(self.node, self.seen - 1, error) from error
 
-    def state(self, names: Names) -> dict[str, Any]:  # Any: as in the base class
+    def state(self, names: CheckpointNames) -> dict[str, Any]:  # Any: as in the base class
         return {**super().state(names), "members": self.rest()}
 
-    def load(self, state: dict[str, Any], names: Names) -> None:  # Any: as above
+    def load(self, state: dict[str, Any], names: CheckpointNames) -> None:  # Any: as above
         super().load({**state, "members": iter(state["members"])}, names)
 
     def rest(self) -> list[object]:

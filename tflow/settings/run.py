@@ -11,7 +11,7 @@ from tflow.algos.training_run import Stop, TrainingRun
 from tflow.combinators import check
 from tflow.errors import PlanError
 from tflow.loading import place_of
-from tflow.observe.checkpoints import Period
+from tflow.settings.period import Period
 
 if TYPE_CHECKING:
     from tflow.rl.envs.env_spec import EnvSpec

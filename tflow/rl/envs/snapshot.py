@@ -20,7 +20,7 @@ from gymnasium import spaces
 from gymnasium.envs.registration import EnvSpec as GymnasiumSpec
 
 from tflow.rl.data.arrays import Array
-from tflow.state import encode_or_none, has_state
+from tflow.state.values import encode_or_none, has_state
 
 CONSTANT = (FunctionType, BuiltinFunctionType, MethodType, ModuleType, type, logging.Logger, np.ufunc, np.dtype, GymnasiumSpec)
 """What a twin has as well."""

@@ -19,9 +19,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tflow.combinators.runnable import Runnable
 from tflow.errors import CheckpointError
-from tflow.state import Array, Encoded, Json
+from tflow.state.values import Array, Encoded, Json
 
 FORMAT = 1
 """Of the folder; a reader refuses a newer one."""
@@ -140,15 +139,15 @@ def versions() -> dict[str, str]:
 # --------------------------------------------------------------------------- reading
 
 
-def checkpoint(plan: Runnable[Any], resume: Resumable) -> Encoded:  # Any: whatever it yields
-    """What a run of this plan can go on from."""
+def content_of(resume: Resumable, fingerprint: str) -> Encoded:
+    """What a run of the plan with this fingerprint can go on from."""
     if isinstance(resume, Encoded):
         return resume
     folder = whole(Path(resume))
     manifest, encoded = read(folder)
-    if manifest.get("plan") != plan.fingerprint:
+    if manifest.get("plan") != fingerprint:
         raise CheckpointError(
-            f"The checkpoint {folder} is of another plan ({manifest.get('plan')}, this one is {plan.fingerprint}): an operator, "
+            f"The checkpoint {folder} is of another plan ({manifest.get('plan')}, this one is {fingerprint}): an operator, "
             "its arguments or its code have changed. Build the plan as it was; or start a new run with the saved policy "
             "(start_from=)."
         )

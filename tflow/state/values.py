@@ -80,7 +80,7 @@ def encode(value: object) -> Encoded:
 
     Law: ``decode(encode(value))`` equals ``value``, has the same types everywhere, and shares no memory that can change.
     """
-    encoder = Encoder()
+    encoder = StateEncoder()
     return Encoded(encoder.part("The value", value), encoder.arrays)
 
 
@@ -171,7 +171,7 @@ class NoData(Exception):
     """There is something in a value that is no data."""
 
 
-class Encoder:
+class StateEncoder:
     """Encodes several values into one file, with their arrays together."""
 
     def __init__(self) -> None:
@@ -277,7 +277,7 @@ class Encoder:
         return {TAG: "tensor", "a": self.number(memory), "dtype": dtype, "shape": list(plain.shape)}
 
 
-Writer: TypeAlias = Callable[[Encoder, Any], Json]  # Any: each writes the one kind that it stands behind
+Writer: TypeAlias = Callable[[StateEncoder, Any], Json]  # Any: each writes the one kind that it stands behind
 WRITERS: dict[type, Writer] = {
     tuple: lambda encoder, value: encoder.tagged("tuple", *value),
     set: lambda encoder, value: encoder.tagged("set", *value),
@@ -295,11 +295,9 @@ WRITERS: dict[type, Writer] = {
 }
 
 
-def attributes(value: object) -> dict[object, object]:
+def attributes(value: Any) -> dict[object, object]:  # Any: an instance of a dataclass
     """What an instance of a dataclass holds: its fields, and what it has beside them."""
-    held = {
-        field.name: getattr(value, field.name) for field in fields(cast("Any", value)) if hasattr(value, field.name)
-    }  # Any: seen to be one
+    held = {field.name: getattr(value, field.name) for field in fields(value) if hasattr(value, field.name)}
     return {**held, **getattr(value, "__dict__", {})}
 
 
@@ -355,8 +353,7 @@ class _Decoder:
         dtype = np.dtype(str(tree["dtype"]))
         if dtype.kind not in STORED_KINDS or dtype.hasobject:
             raise CheckpointError(f"The checkpoint holds an array of {dtype}.")
-        found: Array = memory.view(dtype).reshape(tree["shape"]) if memory.size else np.empty(tree["shape"], dtype)
-        return found
+        return cast("Array", memory.view(dtype).reshape(tree["shape"]) if memory.size else np.empty(tree["shape"], dtype))
 
     def tensor(self, tree: Json) -> torch.Tensor:
         import torch
@@ -497,8 +494,7 @@ def class_called(name: str, is_data: Callable[[Any], bool]) -> Any:  # Any: a cl
         found = next(iter(others.values())) if len(others) == 1 else None
     if found is None or not is_data(found):
         raise CheckpointError(
-            f"The checkpoint holds a {name}, which is not loaded, or is no longer a class of data. Import the module that defines "
-            "it first."
+            f"The checkpoint holds a {name}, which is not loaded, or is no longer a class of data. Import its module first."
         )
     return found
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tflow.runtime.shards import LiveShard
 
 
-class Names:
+class CheckpointNames:
     """The names of one checkpoint. Inside an actor there is nothing to name."""
 
     def __init__(self, modules: frozenset[str] = frozenset()) -> None:

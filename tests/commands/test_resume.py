@@ -1,0 +1,98 @@
+"""``tflow train --resume``: a run that was stopped, interrupted or killed goes on, in real processes."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.commands.conftest import Typed
+from tests.commands.test_train import QUICK, SCRIPT
+from tflow import Policy
+from tflow.state.folders import checkpoints_in
+
+TRAIN = ("train", "ppo", *QUICK, "--eval-every", "500", "--eval-episodes", "2", "--plain")
+
+
+def weights(folder: Path) -> bytes:
+    return np.asarray(Policy.load(folder / "policy.safetensors").flat.get()).tobytes()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
+def test_a_run_that_was_ended_goes_on_as_if_it_had_not_been(tmp_path: Path, number: signal.Signals, typed: Typed) -> None:
+    command = [str(SCRIPT), *TRAIN, "--out", "run", "--save-every", "200"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path) as started:
+        try:
+            assert started.stdout is not None
+            next(line for line in started.stdout if "env steps" in line)
+            started.send_signal(number)
+            started.communicate(timeout=60)
+        finally:
+            started.kill()
+    assert started.returncode == (-9 if number == signal.SIGKILL else 128 + number)
+    run = tmp_path / "run"
+    reached = int(checkpoints_in(run / "checkpoints")[-1].name)
+    until = str(reached + 500)
+    os.chdir(tmp_path)
+    code, _, err = typed("train", "--resume", "run", "--stop-steps", until, "--plain")
+    assert (code, err) == (0, "")
+    assert typed(*TRAIN, "--out", "whole", "--stop-steps", until)[0] == 0
+    assert weights(run) == weights(tmp_path / "whole")
+    assert json.loads((run / "run.json").read_text())["status"] == "finished"
+    with (run / "metrics.csv").open() as file:
+        steps = [int(row["env_steps"]) for row in csv.DictReader(file)]
+    assert steps == sorted(steps), "rows of what was lost are gone"
+
+
+def test_a_finished_run_goes_on_with_a_new_end_and_says_so_without_one(tmp_path: Path, typed: Typed) -> None:
+    os.chdir(tmp_path)
+    assert typed(*TRAIN, "--out", "run", "--stop-steps", "300")[0] == 0
+    code, _, err = typed("train", "--resume", "run")
+    assert code == 2
+    assert err == "--resume: the run in run has finished: 300 env steps. Say how far it goes on, such as --stop-steps 1000000.\n"
+    code, out, _ = typed("train", "--resume", "run", "--stop-steps", "600", "--plain")
+    assert code == 0
+    assert "Reached 600 env steps" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--resume", "nowhere"), "--resume: nowhere does not exist."),
+        (("--resume", "empty"), "--resume: empty has no config.toml, so tflow train has not written it."),
+        (("--resume", "run", "--seed", "3"), "--resume goes on with the settings of its run; leave out --seed."),
+        (("--resume", "run", "--stop-steps", "900", "--lr", "0.1"), "is of another plan"),
+        (("ppo", "--save-every", "soon"), "save_every must be a time such as 30s, 5m or 2h, or a number of env steps"),
+        (("--resume", "bare", "--stop-steps", "900"), "There is no checkpoint in bare."),
+    ],
+)
+def test_sentences(tmp_path: Path, typed: Typed, words: tuple[str, ...], said: str) -> None:
+    os.chdir(tmp_path)
+    (tmp_path / "empty").mkdir()
+    typed(*TRAIN, "--out", "run", "--stop-steps", "100")
+    typed(*TRAIN, "--out", "bare", "--stop-steps", "100", "--save-every", "none")
+    code, _, err = typed("train", *words)
+    assert code == 2
+    assert said in err
+
+
+def test_interrupted_before_the_first_report(tmp_path: Path, typed: Typed) -> None:
+    command = [str(SCRIPT), "train", "ppo", "--num-envs", "64", "--fragment", "4000", "--out", "run", "--plain"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path) as started:
+        try:
+            assert started.stdout is not None
+            next(line for line in started.stdout if "CartPole" in line)
+            started.send_signal(signal.SIGTERM)
+            out, _ = started.communicate(timeout=120)
+        finally:
+            started.kill()
+    assert started.returncode == 143
+    assert "Interrupted before the first report: nothing has been learned yet." in out
+    assert (tmp_path / "run" / "policy.safetensors").exists()
+    assert checkpoints_in(tmp_path / "run" / "checkpoints")
