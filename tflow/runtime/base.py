@@ -26,6 +26,9 @@ from tflow.runtime.shards import LivePool, LiveShard
 from tflow.types import Shard, TimeBudget
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tflow.state.folders import Written
     from tflow.state.values import Encoded
 
 log = logging.getLogger("tflow")
@@ -159,8 +162,9 @@ class Runtime(ABC):
         """Seconds on the runtime's clock."""
 
     @abstractmethod
-    def save_hosts(self, handles: Sequence[object], run: int) -> list[Encoded]:
-        """The states of actors and of what a run has in them. They have answered all calls that have reached them."""
+    def save_hosts(self, saves: Sequence[tuple[object, Path | None]], run: int) -> list[Encoded | Written]:
+        """The states of actors, given by their handles, and of what a run has in them. They have answered all calls that have
+        reached them. If there is a file for one, its arrays are written there, if it can be, by the actor itself."""
 
     @abstractmethod
     def load_hosts(self, loads: Sequence[HostLoad]) -> None:

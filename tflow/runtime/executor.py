@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
@@ -340,13 +341,13 @@ class Run(Generic[T]):
 
         Law: saving is invisible; the run that goes on and the one that is resumed yield the same on the local runtime.
         """
-        from tflow.runtime.snapshot import snapshot
+        from tflow.runtime.snapshot import snapshot_into
         from tflow.state.folders import write
 
         self._check_open()
         self._started()
         known = {"plan": self.plan.fingerprint, "env_steps": self._driver.env_steps}
-        write(Path(path), snapshot(self._driver), {**known, **(facts or {})})
+        write(Path(path), partial(snapshot_into, self._driver), {**known, **(facts or {})})
 
     # ------------------------------------------------------------------- the end
 

@@ -19,6 +19,9 @@ from tflow.runtime.shards import LivePool, LiveShard
 from tflow.types import Shard
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tflow.state.folders import Written
     from tflow.state.values import Encoded
 
 
@@ -100,8 +103,8 @@ class LocalRuntime(Runtime):
         assert isinstance(handle, Host)
         handle.forget(run)
 
-    def save_hosts(self, handles: Sequence[object], run: int) -> list[Encoded]:
-        return [handle.save(run) for handle in handles if isinstance(handle, Host)]
+    def save_hosts(self, saves: Sequence[tuple[object, Path | None]], run: int) -> list[Encoded | Written]:
+        return [handle.save(run, file) for handle, file in saves if isinstance(handle, Host)]
 
     def load_hosts(self, loads: Sequence[HostLoad]) -> None:
         for handle, run, fuse, programs, state in loads:

@@ -15,6 +15,9 @@ from tflow.runtime.wire import Answer, pack_reply, unpack
 from tflow.types import Shard, rows_of, steps_of, summary_of
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tflow.state.folders import Written
     from tflow.state.values import Encoded
 
 
@@ -90,11 +93,11 @@ class RemoteHost:
         items, *rest = answer
         return ([(steps_of(item), rows_of(item), summary_of(item)) for item in items], *rest), items
 
-    def save(self, run: int) -> Encoded | Failed:
+    def save(self, run: int, file: Path | None) -> Encoded | Written | Failed:
         """The state of the actor and of what a run has in it."""
         assert self.host is not None
         try:
-            return self.host.save(run)
+            return self.host.save(run, file)
         except Exception as error:
             return self.failed("save", error)
 

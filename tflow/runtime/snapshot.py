@@ -7,7 +7,9 @@ taking a snapshot is invisible: the run that goes on and the run that is made of
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any, cast
 
 from tflow.combinators import graph, nodes
@@ -37,8 +39,17 @@ def names_for(sink: nodes.Node) -> CheckpointNames:
 # --------------------------------------------------------------------------- a run as data
 
 
+Files = dict[str, dict[str, object]]
+"""What actors have written themselves: the names of files, and what is known of each."""
+
+
 def snapshot(driver: Driver) -> Encoded:
-    """The state of a run."""
+    """The state of a run, in memory."""
+    return snapshot_into(driver, None)[0]
+
+
+def snapshot_into(driver: Driver, folder: Path | None) -> tuple[Encoded, Files]:
+    """The state of a run. With a folder, the arrays of actors go into files there."""
     runtime = driver.runtime
     if driver.failure is not None:
         raise CheckpointError(f"There is nothing to continue: the run is about to fail. {driver.failure}")
@@ -74,9 +85,21 @@ def snapshot(driver: Driver) -> Encoded:
         for number, shard in enumerate(names.shards)
     ]
     alive = [shard for shard in names.shards if shard.handle is not None]
-    states = runtime.save_hosts([shard.handle for shard in alive], driver.run)
-    tree["hosts"] = [[names.shard(shard), encoder.embedded(state)] for shard, state in zip(alive, states, strict=True)]
-    return Encoded(tree, encoder.arrays)
+    places = [None if folder is None else folder / f"{file_name(shard)}.safetensors" for shard in alive]
+    states = runtime.save_hosts([(shard.handle, file) for shard, file in zip(alive, places, strict=True)], driver.run)
+    tree["hosts"], files = [], {}
+    for shard, state in zip(alive, states, strict=True):
+        if isinstance(state, Encoded):
+            part = encoder.embedded(state)
+        else:
+            part, files[state.file] = encoder.elsewhere(state.tree, state.file), state.facts
+        tree["hosts"].append([names.shard(shard), part])
+    return Encoded(tree, encoder.arrays), files
+
+
+def file_name(shard: LiveShard) -> str:
+    """What the file of a shard is called: two shards never live at once under one name, index and incarnation."""
+    return re.sub(r"[^\w]+", "-", f"{shard.pool.name}-{shard.index}-{shard.incarnation}")
 
 
 def mine(calls: Iterable[Call], driver: Driver) -> list[Call]:
@@ -167,7 +190,7 @@ class SavedRun:
         self.names: CheckpointNames | None = None
 
     def read(self, name: str) -> Any:  # Any: what was saved under that name
-        return decode(Encoded(self.tree[name], self.encoded.arrays))
+        return decode(Encoded(self.tree[name], self.encoded.arrays, self.encoded.files))
 
     def give(self, driver: Driver) -> None:
         """Before anything is made: what actors are made with."""

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -41,7 +41,19 @@ OWN_TYPES = {name: kind for kind, name in TYPES.items()}
 # --------------------------------------------------------------------------- writing
 
 
-def write(folder: Path, encoded: Encoded, facts: Mapping[str, object]) -> None:
+class Written(NamedTuple):
+    """A part of a checkpoint whose arrays an actor has written itself."""
+
+    tree: Json
+    file: str
+    facts: dict[str, object]
+
+
+Make = Callable[[Path], tuple[Encoded, dict[str, dict[str, object]]]]
+"""Makes the content of a checkpoint; what it writes itself into the folder, it names with its facts."""
+
+
+def write(folder: Path, make: Make, facts: Mapping[str, object]) -> None:
     """Write a checkpoint. On an error nothing is left of it, and what was there before is still there."""
     aside = folder.with_name(folder.name + ASIDE)
     try:
@@ -49,10 +61,9 @@ def write(folder: Path, encoded: Encoded, facts: Mapping[str, object]) -> None:
         if aside.exists():  # of a process that was killed
             shutil.rmtree(aside)
         aside.mkdir()
-        files = {
-            ARRAYS: _write(aside / ARRAYS, safetensors(encoded.arrays)),
-            STATE: _write(aside / STATE, [json.dumps(encoded.tree, allow_nan=False).encode()]),
-        }
+        encoded, files = make(aside)
+        files[ARRAYS] = write_arrays(aside / ARRAYS, encoded.arrays)
+        files[STATE] = _write(aside / STATE, [json.dumps(encoded.tree, allow_nan=False).encode()])
         manifest = {"format": FORMAT, **facts, "versions": versions(), "saved_at": time.time(), "files": files}
         _write(aside / MANIFEST, [json.dumps(manifest, indent=2).encode()])
         _flush(aside)
@@ -61,6 +72,14 @@ def write(folder: Path, encoded: Encoded, facts: Mapping[str, object]) -> None:
     except OSError as error:
         shutil.rmtree(aside, ignore_errors=True)
         raise CheckpointError(f"The checkpoint {folder} could not be written: {error.strerror or error}.") from error
+    except Exception:
+        shutil.rmtree(aside, ignore_errors=True)
+        raise
+
+
+def write_arrays(path: Path, arrays: list[Array]) -> dict[str, object]:
+    """Write arrays to a file; its hash and its size."""
+    return _write(path, safetensors(arrays))
 
 
 def _replace(aside: Path, folder: Path) -> None:
@@ -176,17 +195,19 @@ def read(folder: Path) -> tuple[dict[str, Any], Encoded]:  # Any: facts of all k
     """The manifest and the content of a checkpoint, if it is whole."""
     manifest = read_manifest(folder)
     files = manifest.get("files")
-    if not isinstance(files, dict) or not {STATE, ARRAYS} <= files.keys():
+    if not isinstance(files, dict) or not {STATE, ARRAYS} <= files.keys() or any(Path(name).name != name for name in files):
         raise CheckpointError(f"The checkpoint {folder} is damaged: its {MANIFEST} does not name its files.")
     try:
-        content = {name: (folder / name).read_bytes() for name in (STATE, ARRAYS)}
+        content = {name: (folder / name).read_bytes() for name in files}
     except OSError as error:
         raise CheckpointError(f"The checkpoint {folder} cannot be read: {error}.") from error
     for name, held in content.items():
         if hashlib.sha256(held).hexdigest() != files[name].get("sha256"):
             raise CheckpointError(f"The checkpoint {folder} is damaged: {name} is not what was written.")
     try:
-        return manifest, Encoded(json.loads(content[STATE]), arrays_of(content[ARRAYS]))
+        state = json.loads(content.pop(STATE))
+        arrays = {name: arrays_of(held) for name, held in content.items()}
+        return manifest, Encoded(state, arrays.pop(ARRAYS), arrays)
     except (ValueError, KeyError, TypeError) as error:
         raise CheckpointError(f"The checkpoint {folder} is damaged: {error}.") from error
 

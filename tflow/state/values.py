@@ -16,7 +16,7 @@ import random
 import sys
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from enum import Enum
 from fractions import Fraction
 from importlib import import_module
@@ -64,10 +64,12 @@ class Encoded:
 
     tree: Json
     arrays: list[Array]
+    files: Mapping[str, list[Array]] = field(default_factory=dict)
+    """Arrays of parts that were written to files of their own, by the names of these."""
 
     def copied(self) -> Encoded:
         """The same with arrays of its own: those of the value may change."""
-        return Encoded(self.tree, [array.copy() for array in self.arrays])
+        return Encoded(self.tree, [array.copy() for array in self.arrays], self.files)
 
     @property
     def nbytes(self) -> int:
@@ -100,7 +102,7 @@ def has_state(owner: object) -> TypeGuard[HasState]:
 def decode(encoded: Encoded) -> Any:  # Any: whatever was encoded
     """The value again."""
     try:
-        return _Decoder(encoded.arrays).value(encoded.tree)
+        return _Decoder(encoded.arrays, encoded.files).value(encoded.tree)
     except CheckpointError:
         raise
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError) as error:
@@ -195,6 +197,11 @@ class StateEncoder:
         first = len(self.arrays)
         self.arrays += encoded.arrays
         return {TAG: "part", "first": first, "count": len(encoded.arrays), "v": encoded.tree}
+
+    @staticmethod
+    def elsewhere(tree: Json, file: str) -> Json:
+        """The JSON of what was encoded elsewhere, whose arrays are in a file of their own."""
+        return {TAG: "part", "file": file, "v": tree}
 
     def tree(self, value: object) -> Json:
         kind = type(value)
@@ -317,8 +324,8 @@ def name_of(kind: type) -> str:
 
 
 class _Decoder:
-    def __init__(self, arrays: list[Array]) -> None:
-        self.arrays = arrays
+    def __init__(self, arrays: list[Array], files: Mapping[str, list[Array]]) -> None:
+        self.arrays, self.files = arrays, files
         self.made: dict[int, Array] = {}
         """Arrays that cannot change, shared as they were when they were written."""
 
@@ -347,7 +354,7 @@ class _Decoder:
         return self.made[number]
 
     def plain(self, tree: Json) -> Array:
-        memory = self.arrays[tree["a"]]
+        memory: Array = self.arrays[tree["a"]]
         if "dtype" not in tree:
             return memory
         dtype = np.dtype(str(tree["dtype"]))
@@ -365,6 +372,9 @@ class _Decoder:
             raise CheckpointError(f"The checkpoint holds a tensor of {tree['dtype']}.")
         memory = torch.from_numpy(self.arrays[tree["a"]].copy())
         return memory.view(dtype).reshape(tree["shape"]) if memory.numel() else torch.empty(tree["shape"], dtype=dtype)
+
+    def arrays_of_part(self, tree: Json) -> list[Array]:
+        return self.files[tree["file"]] if "file" in tree else self.arrays[tree["first"] : tree["first"] + tree["count"]]
 
     def members(self, tree: Json) -> list[Any]:  # Any: whatever they are
         return [self.value(each) for each in tree["v"]]
@@ -475,7 +485,7 @@ READERS: dict[str, Reader] = {
     "named": _named,
     "data": _data,
     "own": _own,
-    "part": lambda decoder, tree: Encoded(tree["v"], decoder.arrays[tree["first"] : tree["first"] + tree["count"]]),
+    "part": lambda decoder, tree: Encoded(tree["v"], decoder.arrays_of_part(tree)),
 }
 
 

@@ -207,9 +207,14 @@ class UniformBuffer:
 
     # ------------------------------------------------------------------- state
 
-    def state(self) -> State:
-        """The state for a checkpoint, as arrays and numbers. The incarnation is not part of it."""
-        columns = {f"columns/{name}": column[: len(self)].copy() for name, column in self._columns.items()}
+    def state(self, *, copies: bool = True) -> State:
+        """The state for a checkpoint, as arrays and numbers. The incarnation is not part of it.
+
+        Args:
+            copies: Copy the columns; False gives its own memory, for those who write it at once.
+        """
+        views = {f"columns/{name}": column[: len(self)] for name, column in self._columns.items()}
+        columns = {name: view.copy() for name, view in views.items()} if copies else views
         for prefix, successors in self._successors.items():
             for name, part in successors.state(self.inserted).items():
                 group, _, member = name.partition("/")

@@ -66,9 +66,10 @@ class PerPolicyBuffer(Generic[Buffer]):
             raise ReplayError("PerPolicyBuffer is empty: insert rows before sampling.")
         return {policy: buffer.sample(size) for policy, buffer in filled.items()}
 
-    def state(self) -> State:
+    def state(self, *, copies: bool = True) -> State:
         """The states of all buffers, each name with its policy before it."""
-        return {f"{policy}:{name}": part for policy, buffer in self.buffers.items() for name, part in buffer.state().items()}
+        states = {policy: buffer.state(copies=copies) for policy, buffer in self.buffers.items()}
+        return {f"{policy}:{name}": part for policy, state in states.items() for name, part in state.items()}
 
     def load(self, state: Mapping[str, Array | int | float]) -> None:
         """Restore a state."""
@@ -126,9 +127,9 @@ class LockstepBuffer(Generic[Buffer]):
                 found.setdefault(policy, dict(shared))[name] = column
         return {policy: Batch(columns, ends=drawn.ends, policy=policy) for policy, columns in found.items()}
 
-    def state(self) -> State:
+    def state(self, *, copies: bool = True) -> State:
         """The state of its buffer."""
-        return self.rows.state()
+        return self.rows.state(copies=copies)
 
     def load(self, state: Mapping[str, Array | int | float]) -> None:
         """Restore a state."""

@@ -109,7 +109,7 @@ class ReplayActor:
 
     def state(self) -> dict[str, object]:
         """The state, for a checkpoint."""
-        return cast("dict[str, object]", self.buffer.state())
+        return cast("dict[str, object]", self.buffer.state(copies=False))
 
     def load(self, state: dict[str, object]) -> None:
         """Restore a state."""
@@ -146,7 +146,7 @@ class MultiReplayActor(ReplayActor):
             buffer.update_priorities(ids, priorities)
 
     def state(self) -> dict[str, object]:
-        return cast("dict[str, object]", (self.apart if self.together is None else self.together).state())
+        return cast("dict[str, object]", (self.apart if self.together is None else self.together).state(copies=False))
 
     def load(self, state: dict[str, object]) -> None:
         (self.apart if self.together is None else self.together).load(cast("dict[str, Array]", state))
