@@ -69,6 +69,8 @@ class Actors(Generic[W_co]):
     timeout_s: float | None = None
     """How long an event may take before the actor counts as hung."""
     place: Place = ANYWHERE
+    restores: bool = False
+    """One that dies comes back with its state in the latest checkpoint of the run. Without one it starts anew, and says so."""
 
     def __post_init__(self) -> None:
         where = type(self).__name__
@@ -120,11 +122,13 @@ def create_actors(
     mailbox: int = 8,
     timeout_s: float | None = None,
     place: Place = ANYWHERE,
+    restores: bool = False,
 ) -> Actors[W]:
     """Describe ``num`` actors made by ``make(shard)``; ``shard`` tells each its index and its seed.
 
     Up to ``mailbox`` events wait at each; one that takes longer than ``timeout_s`` for an event is restarted. ``place`` says
-    what each needs of a cluster and where it should live.
+    what each needs of a cluster and where it should live. With ``restores``, one that dies comes back with its state in the
+    latest checkpoint of the run.
 
     Law: describing creates nothing; two equal descriptions are two sets of actors.
 
@@ -141,7 +145,7 @@ def create_actors(
     >>> list(from_actors(counters, Counter.next).gather_sync().take(4).run())
     [1, 11, 2, 12]
     """
-    return Actors(make, num, _name(name, make), mailbox, timeout_s, place)
+    return Actors(make, num, _name(name, make), mailbox, timeout_s, place, restores)
 
 
 @obeys(NO_EFFECTS)
@@ -152,12 +156,14 @@ def create_actor(
     mailbox: int = 8,
     timeout_s: float | None = None,
     place: Place = ANYWHERE,
+    restores: bool = False,
 ) -> Actor[W]:
-    """Describe one actor, for ``call`` and ``hand_off``.
+    """Describe one actor, for ``call`` and ``hand_off``. With ``restores``, it comes back after a death with its state in the
+    latest checkpoint of the run; otherwise its death ends the run, unless ``on_death`` says otherwise.
 
     Law: describing creates nothing; two equal descriptions are two actors.
     """
-    return Actor(make, 1, _name(name, make), mailbox, timeout_s, place)
+    return Actor(make, 1, _name(name, make), mailbox, timeout_s, place, restores)
 
 
 @obeys(NO_EFFECTS)

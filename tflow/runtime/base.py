@@ -370,6 +370,8 @@ class Runtime(ABC):
         for shard in [shard for shard in self.dead if shard.waiting and shard.restart_at <= self.now()]:
             try:
                 shard.handle = self._spawn(shard.pool, shard.index, shard.incarnation)
+                if shard.pool.actors.restores:
+                    self._restore(shard)
             except ShardFailed as failure:
                 shard.back_off(str(failure), self.now())
             if shard.handle is not None or shard.restarts_exhausted:
@@ -377,6 +379,20 @@ class Runtime(ABC):
                 waiting, shard.waiting = shard.waiting, deque()
                 for call in waiting:
                     self.dispatch(call)
+
+    def _restore(self, shard: LiveShard) -> None:
+        """Give an actor that was restarted the state that it has in the latest checkpoint."""
+        if not shard.can_be_restored:
+            log.warning("Shard %s starts anew, without what it had: there is no checkpoint of this run yet.", shard.place)
+            return
+        try:
+            self._wait_until_started(shard)
+            self.load_hosts([HostLoad(shard.handle, 0, True, (), shard.pool.saved[shard.index]())])
+        except TflowError as error:
+            handle, shard.handle = shard.handle, None
+            self.stop([handle])
+            raise ShardFailed(f"its state could not be restored: {error}") from error
+        log.warning("Shard %s is back, with its state in the latest checkpoint.", shard.place)
 
     def deadline(self, call: Call) -> float:
         """When the actor counts as hung if it has not answered; never, as long as the call waits for others or for a restart."""

@@ -52,8 +52,10 @@ def saved_run(resume: Resumable, fingerprint: str) -> SavedRun:
     """A checkpoint as a run of the plan with this fingerprint can go on from."""
     from tflow.runtime.snapshot import SavedRun
     from tflow.state.folders import content_of
+    from tflow.state.values import Encoded
 
-    return SavedRun(content_of(resume, fingerprint))
+    folder = None if isinstance(resume, Encoded) else Path(resume).resolve()
+    return SavedRun(content_of(resume, fingerprint), folder)
 
 
 class Run(Generic[T]):
@@ -341,13 +343,14 @@ class Run(Generic[T]):
 
         Law: saving is invisible; the run that goes on and the one that is resumed yield the same on the local runtime.
         """
-        from tflow.runtime.snapshot import snapshot_into
+        from tflow.runtime.snapshot import remember, snapshot_into
         from tflow.state.folders import write
 
         self._check_open()
         self._started()
         known = {"plan": self.plan.fingerprint, "env_steps": self._driver.env_steps}
         write(Path(path), partial(snapshot_into, self._driver), {**known, **(facts or {})})
+        remember(self._driver, Path(path).resolve())
 
     # ------------------------------------------------------------------- the end
 

@@ -242,7 +242,7 @@ class Gather(Cell):
             link.ended = link.dead = True
             self.last_dead = link
             self.failure = self.failure or self.no_healthy_shards()
-        elif policy == "raise" or shard.restarts_exhausted:
+        elif (policy == "raise" and not shard.can_be_restored) or shard.restarts_exhausted:
             self.failure = self.failure or shard.failure(f"died under {self.node.label}")
 
     def no_healthy_shards(self) -> NoHealthyShards | None:

@@ -19,6 +19,7 @@ from tflow.types import Shard
 
 if TYPE_CHECKING:
     from tflow.runtime.base import Call
+    from tflow.state.values import Encoded
 
 MOST_DEATHS = 5
 """Consecutive deaths, without an answer between them, before the shard is given up."""
@@ -66,6 +67,11 @@ class LiveShard:
     def restarts_exhausted(self) -> bool:
         """True if the actor died too often in a row to be restarted again."""
         return self.deaths > MOST_DEATHS
+
+    @property
+    def can_be_restored(self) -> bool:
+        """True if its next incarnation goes on from a checkpoint."""
+        return self.index in self.pool.saved
 
     def join(self, state: State, versions: Mapping[str, int]) -> None:
         """Start with the state that the others have."""
@@ -133,6 +139,8 @@ class LivePool:
         self.next_incarnations: dict[int, int] = {}
         """The incarnation that a shard starts with when the pool grows again, by index."""
         self.versions: dict[str, int] = {}
+        self.saved: dict[int, Callable[[], Encoded]] = {}
+        """By index: what reads the state of an actor that can be restored, from the latest checkpoint."""
         self.held: tuple[object, object] = (None, None)
         """The last value that was sent as state, and how the runtime holds it: it may be sent again, to other shards."""
 

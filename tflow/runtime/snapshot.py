@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -23,6 +24,7 @@ from tflow.runtime.gather import Gather, ShardLink
 from tflow.runtime.host import Piggyback, Request, State
 from tflow.runtime.messages import LiveCell
 from tflow.runtime.shards import LivePool, LiveShard
+from tflow.state.folders import read, whole
 from tflow.state.values import Encoded, StateEncoder, decode, load_into, load_random_numbers, random_numbers, state_of
 
 Saved = dict[str, Any]  # Any: plain data of all kinds
@@ -95,6 +97,23 @@ def snapshot_into(driver: Driver, folder: Path | None) -> tuple[Encoded, Files]:
             part, files[state.file] = encoder.elsewhere(state.tree, state.file), state.facts
         tree["hosts"].append([names.shard(shard), part])
     return Encoded(tree, encoder.arrays), files
+
+
+def remember(driver: Driver, folder: Path) -> None:
+    """A checkpoint is written, or the run goes on from one: actors that die can be restored from it."""
+    for pool in driver.pools:
+        if pool.actors.restores:
+            pool.saved = {shard.index: partial(saved_actor, folder, pool.name, shard.index) for shard in pool.shards}
+
+
+def saved_actor(folder: Path, pool: str, index: int) -> Encoded:
+    """The state of an actor in a checkpoint, without what the run has in it: that is sent anew."""
+    saved = SavedRun(read(whole(folder))[1])
+    names = [each["name"] for each in saved.pools.values()]
+    for number, state in saved.read("hosts"):
+        if (names[saved.shards[number]["pool"]], saved.shards[number]["index"]) == (pool, index):
+            return Encoded({**state.tree, "chains": []}, state.arrays)
+    raise CheckpointError(f"The checkpoint {folder} does not have {pool}[{index}].")
 
 
 def file_name(shard: LiveShard) -> str:
@@ -178,8 +197,8 @@ def call_state(call: Call, driver: Driver, names: CheckpointNames, owners: dict[
 class SavedRun:
     """A snapshot that was read: what a run that goes on needs, in the order in which it needs it."""
 
-    def __init__(self, encoded: Encoded) -> None:
-        self.encoded = encoded
+    def __init__(self, encoded: Encoded, folder: Path | None = None) -> None:
+        self.encoded, self.folder = encoded, folder
         self.tree: Saved = encoded.tree
         try:
             self.seed, self.fuse, self.session_seed = (self.tree[name] for name in ("seed", "fuse", "session_seed"))
@@ -246,6 +265,8 @@ class SavedRun:
             self.load_request(call)
             if not call.done:
                 self.send(driver, call, waits=number in waiting)
+        if self.folder is not None:
+            remember(driver, self.folder)
         load_random_numbers(self.read("random"))
         for cell in owners:
             cell.start()

@@ -25,7 +25,7 @@ Kind = Literal["uniform", "prioritized", "reservoir", "sequences"]
 PriorityUpdate = tuple[str, Array, Array]
 """A policy, ids of its rows, and their priorities."""
 MOST_SHARDS = 1024
-COUNTED = ("rows", "asked", "turn", "stored", "count", "earned")
+COUNTED = ("rows", "asked", "turn", "stored", "count", "earned", "saved")
 """What a limiter counts, by the names of its attributes."""
 ONE = 2**60
 """A batch, in the unit in which the values of schedules are added up."""
@@ -176,6 +176,7 @@ class Limiter:
 
     def __post_init__(self) -> None:
         self.stored = 0  # units, in all actors
+        self.saved: dict[int, int] = {}  # rows that each actor had in the latest checkpoint, with which it comes back
         self.count = self.shards  # actors, after a resize
         exact = self.update_ratio is None or isinstance(schedule_of(self.update_ratio), Constant)
         self.tolerance = Fraction(0) if exact else TOLERANCE
@@ -184,6 +185,7 @@ class Limiter:
 
     def state(self) -> dict[str, object]:
         """What it has counted."""
+        self.saved = {shard: rows for (shard, _), rows in self.rows.items()}  # in order: the latest incarnation stays
         return {name: getattr(self, name) for name in COUNTED}
 
     def load(self, state: Mapping[str, object]) -> None:
@@ -205,7 +207,7 @@ class Limiter:
     def store(self, shard: int, incarnation: int, rows: int) -> None:
         """Count rows that are on their way to an actor."""
         life = shard, incarnation
-        before = self.rows.get(life, 0)
+        before = self._rows_of(shard, incarnation)
         self.rows[life] = before + rows
         old, new = before // self.unit, (before + rows) // self.unit
         first, self.stored = self.stored, self.stored + new - old
@@ -227,7 +229,7 @@ class Limiter:
         return Fraction(sum(max(0, round(ratio.at(unit * self.unit) * ONE)) for unit in units), ONE)
 
     def closed(self, shard: int, incarnation: int, items: int, /) -> str:
-        stored = self.rows.get((shard, incarnation), 0) // self.unit  # an actor that was restarted is empty
+        stored = self._rows_of(shard, incarnation) // self.unit
         what = "rows" if self.unit == 1 else "sequences"
         if stored < self.least:
             return f"replay actor {shard} has been sent {stored} of the {self.least} {what} with which sampling starts"
@@ -239,6 +241,11 @@ class Limiter:
                 f"update_ratio={self.update_ratio} allows it for {since}"
             )
         return ""
+
+    def _rows_of(self, shard: int, incarnation: int) -> int:
+        """Rows that an actor was sent; one that was restarted has those of the latest checkpoint, or none."""
+        found = self.rows.get((shard, incarnation))
+        return found if found is not None else self.saved.get(shard, 0) if incarnation else 0
 
     def passed(self, shard: int, incarnation: int, items: int, /) -> None:
         self.asked[shard] = self.asked.get(shard, 0) + items

@@ -171,7 +171,7 @@ def create_replay_actors(
     unit = length - burn_in if kind == "sequences" else 1
     limiter = Resident(MakeLimiter(num_actors, min_size, update_ratio, unit), 1, f"{name}.limiter")
     described = MultiReplayActors if names else ReplayActors
-    return described(spec, num_actors, name, mailbox, place=place, limiter=limiter)
+    return described(spec, num_actors, name, mailbox, place=place, restores=True, limiter=limiter)
 
 
 def check_ratio(where: str, name: str, value: float | Schedule) -> None:

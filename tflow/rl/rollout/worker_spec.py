@@ -515,4 +515,4 @@ def create_learner(
     check.instance("create_learner", "workers", workers, AnyWorkers, "what create_rollout_workers returns")
     check.one_of("create_learner", "policy", policy, tuple(workers.spec.agents))
     spec = LearnerSpec(workers.spec, policy)
-    return LearnerActor(spec, 1, name, place=place, spec=spec)
+    return LearnerActor(spec, 1, name, place=place, restores=True, spec=spec)

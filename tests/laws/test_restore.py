@@ -1,0 +1,106 @@
+"""Actors that hold what cannot be made again come back from the latest checkpoint; never anew without a word."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tflow import ActorOp, Iter, Shard, create_actor, create_actors, from_actors, from_range
+from tflow.errors import ShardFailed
+from tflow.runtime.base import Runtime
+from tflow.runtime.sim import Faults, SimHost, SimRuntime
+
+
+class Sum:
+    """Adds up what it is given."""
+
+    def __init__(self, shard: Shard) -> None:
+        self.total = 0
+
+    def state(self) -> int:
+        return self.total
+
+    def load(self, state: int) -> None:
+        self.total = state
+
+    def next(self) -> int:
+        self.total += 1
+        return self.total
+
+
+class Add(ActorOp[Sum, int, int]):
+    def apply(self, actor: Sum, item: int, /) -> int:
+        actor.total += item
+        return actor.total
+
+
+def handed(*, restores: bool) -> Iter[int]:
+    return from_range(20).map(lambda _: 1).hand_off(create_actor(Sum, name="sum", restores=restores), Add(), mailbox=1)
+
+
+def kill(session: Runtime, name: str) -> None:
+    """An actor dies, as under ``kill -9``."""
+    assert isinstance(session, SimRuntime)
+    for pool in session.pools.values():
+        if pool.name == name:
+            for shard in pool.shards:
+                assert isinstance(shard.handle, SimHost)
+                session.die(shard.handle, "it was killed")
+
+
+def test_a_learner_that_dies_comes_back_with_its_last_save(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with SimRuntime() as session, handed(restores=True).run(runtime=session) as run:
+        assert [next(run) for _ in range(5)] == [1, 2, 3, 4, 5]
+        run.save(tmp_path / "saved")
+        assert [next(run) for _ in range(3)] == [6, 7, 8]
+        kill(session, "sum")
+        rest = list(run)
+    assert rest[0] <= 8, "what came after the save is lost"
+    assert rest == list(range(rest[0], rest[0] + len(rest)))
+    assert rest[0] >= 6, "and what was saved is not"
+    assert "Shard sum[0] is back, with its state in the latest checkpoint." in caplog.text
+    assert run.ledger.balanced
+
+
+def test_without_a_checkpoint_its_death_ends_the_run(tmp_path: Path) -> None:
+    with SimRuntime() as session, handed(restores=True).run(runtime=session) as run:
+        next(run)
+        kill(session, "sum")
+        with pytest.raises(ShardFailed, match=r"sum\[0\] died under hand_off"):
+            list(run)
+
+
+def test_one_that_is_not_restored_ends_the_run_although_there_is_a_checkpoint(tmp_path: Path) -> None:
+    with SimRuntime() as session, handed(restores=False).run(runtime=session) as run:
+        next(run)
+        run.save(tmp_path / "saved")
+        kill(session, "sum")
+        with pytest.raises(ShardFailed, match=r"sum\[0\] died under hand_off"):
+            list(run)
+
+
+def test_a_source_starts_anew_with_a_word_and_after_a_save_without_a_gap(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    sums = create_actors(Sum, num=1, name="sum", restores=True)
+    with SimRuntime() as session, from_actors(sums, Sum.next).gather_async().run(runtime=session) as run:
+        assert [next(run) for _ in range(4)] == [1, 2, 3, 4]
+        kill(session, "sum")
+        assert next(run) == 1
+        assert "Shard sum[0] starts anew, without what it had: there is no checkpoint of this run yet." in caplog.text
+        assert [next(run) for _ in range(4)] == [2, 3, 4, 5]
+        run.save(tmp_path / "saved")
+        kill(session, "sum")
+        assert next(run) in (5, 6)
+
+
+def test_a_checkpoint_that_is_gone_is_a_sentence(tmp_path: Path) -> None:
+    with SimRuntime((), Faults()) as session, handed(restores=True).run(runtime=session) as run:
+        next(run)
+        run.save(tmp_path / "saved")
+        for file in (tmp_path / "saved").iterdir():
+            file.unlink()
+        kill(session, "sum")
+        with pytest.raises(ShardFailed, match="its state could not be restored"):
+            list(run)

@@ -1,0 +1,108 @@
+"""Runs on Ray that are saved, continued, and whose learner or replay is killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.algos.test_algorithms import SMALL
+from tests.algos.test_resume import numbers, plan_of, reports
+from tests.laws.test_restore import Add, Sum
+from tests.laws.world import ray_session
+from tflow import create_actor, from_range
+from tflow.algos import ApeX
+from tflow.combinators.actors import Actors
+from tflow.rl.metrics import Metrics
+from tflow.runtime.executor import Run
+
+pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("bounded")]
+
+
+def process(actor: object) -> int:
+    return os.getpid()
+
+
+def killed(run: Run[Metrics], actors: Actors[object]) -> None:
+    """Kill the processes of some actors."""
+    for pid in run.ask(actors, process):
+        os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("name", ["PPO", "A2C"])
+def test_a_synchronous_plan_goes_on_bit_for_bit_here_and_there(name: str, tmp_path: Path) -> None:
+    """Begun on Ray, it goes on on Ray as it does in this process."""
+    with plan_of(SMALL[name], evaluated=False).run(seed=3) as whole:
+        expected = reports(whole, 8)
+    with ray_session() as session, plan_of(SMALL[name], evaluated=False).run(seed=3, runtime=session) as first:
+        np.testing.assert_equal(reports(first, 4), expected[:4])
+        first.save(tmp_path / "saved")
+    with (
+        ray_session() as session,
+        plan_of(SMALL[name], evaluated=False).run(resume=tmp_path / "saved", runtime=session) as second,
+    ):
+        np.testing.assert_equal(reports(second, 4), expected[4:])
+    with plan_of(SMALL[name], evaluated=False).run(resume=tmp_path / "saved") as third:
+        np.testing.assert_equal(reports(third, 4), expected[4:])
+
+
+@pytest.mark.parametrize("name", ["IMPALA", "ApeX"])
+def test_an_asynchronous_plan_goes_on_and_its_books_with_it(name: str, tmp_path: Path) -> None:
+    algorithm = SMALL[name]
+    with ray_session() as session, algorithm.plan().run(seed=3, runtime=session) as first:
+        before = reports(first, 30)[-1]
+        first.save(tmp_path / "saved")
+        ledger = first.ledger
+    with ray_session() as session, algorithm.plan().run(resume=tmp_path / "saved", runtime=session) as second:
+        again = numbers(next(second))
+        after = reports(second, 20)[-1]
+        assert second.ledger.balanced
+        assert second.ledger.calls.issued >= ledger.calls.issued
+        assert second.ledger.items.received >= ledger.items.received
+    for count in ("env_steps", "updates", "trained", "episodes"):
+        assert before[count] <= again[count] <= after[count]
+    assert again["env_steps"] < 2 * before["env_steps"] + 1000, "nothing is counted twice"
+
+
+def test_a_learner_and_a_replay_actor_that_are_killed_come_back_with_what_they_had(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    algorithm = SMALL["ApeX"]
+    assert isinstance(algorithm, ApeX)
+    plan = algorithm.plan()
+    with ray_session() as session, plan.run(seed=3, runtime=session) as run:
+        reports(run, 60)
+        run.save(tmp_path / "saved")
+        saved = numbers(next(run))
+        for actors in dict.fromkeys(pool.actors for pool in session.pools.values() if pool.actors.restores):
+            killed(run, actors)
+        later = saved
+        for _ in range(2_000):
+            later = numbers(next(run))
+            if (
+                caplog.text.count("is back, with its state in the latest checkpoint") >= 2
+                and later["updates"] > saved["updates"] + 5
+            ):
+                break
+        assert later["updates"] > saved["updates"] + 5, "training goes on"
+        assert run.ledger.balanced
+
+
+def test_an_actor_that_is_killed_in_the_midst_goes_on_from_the_save(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    actor = create_actor(Sum, name="sum", restores=True)
+    plan = from_range(400).map(lambda _: 1).hand_off(actor, Add(), mailbox=2)
+    with ray_session() as session, plan.run(runtime=session) as run:
+        found = [next(run) for _ in range(50)]
+        run.save(tmp_path / "saved")
+        found += [next(run) for _ in range(50)]
+        assert found == list(range(1, 101))
+        (pid,) = run.ask(actor, process)
+        os.kill(pid, signal.SIGKILL)
+        rest = list(run)
+        assert rest[-1] < 400
+        back = next(n for n in range(1, len(rest)) if rest[n] <= rest[n - 1])
+        assert 50 < rest[back] < 60, "with what it had been given when it was saved"
+    assert "Shard sum[0] is back" in caplog.text
