@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import re
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -34,7 +36,7 @@ from tests.on_ray.mortals import (
 )
 from tflow import ActorOp, Iter, create_actor, from_range
 from tflow.errors import NoHealthyShards, ShardFailed
-from tflow.runtime import cluster, shards
+from tflow.runtime import cluster, driver, shards
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("bounded")]
 
@@ -320,3 +322,43 @@ KILLED = (
 def test_errors_of_ray_are_said_in_a_few_words(error: Exception, meaning: str) -> None:
     assert meaning in cluster.brief(error)
     assert "\n" not in cluster.brief(error)
+
+
+# --------------------------------------------------------------------------- a process that is stopped, without a time limit
+
+
+def test_a_run_says_whom_it_waits_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr(driver, "PATIENCE_S", 0.3)
+    actors = mortals(tmp_path)
+    with ray_session() as session, sampling(actors).gather_sync().run(runtime=session) as run:
+        first = [next(run) for _ in range(4)]
+        order(tmp_path, "stop", 1)
+        pid = next(item.pid for item in first if item.shard == 1)
+
+        class Helper(logging.Handler):
+            """Does what the sentence says."""
+
+            def emit(self, record: logging.LogRecord) -> None:
+                if "Waiting for" in record.getMessage():
+                    os.kill(pid, signal.SIGKILL)
+
+        helper = Helper()
+        logging.getLogger("tflow").addHandler(helper)
+        try:
+            rest = [next(run) for _ in range(8)]
+        finally:
+            logging.getLogger("tflow").removeHandler(helper)
+    assert {item.shard for item in rest} == {0, 1}
+    assert re.search(r"Waiting for \w+\[1\] since \d+ s \(its longest call so far took [\d.]+ s\)\. If it is stopped", caplog.text)
+
+
+def test_with_a_limit_in_terms_of_usual_calls_it_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver, "PATIENCE_S", 0.2)
+    monkeypatch.setattr(driver, "LEAST_HANG_S", 1.0)
+    actors = mortals(tmp_path)
+    with ray_session() as session, sampling(actors).gather_sync().run(runtime=session) as run:
+        session.hung_after = 3.0
+        [next(run) for _ in range(4)]
+        order(tmp_path, "stop", 1)
+        rest = [next(run) for _ in range(8)]
+    assert {item.life for item in rest if item.shard == 1} >= {1}

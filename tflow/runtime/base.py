@@ -114,6 +114,10 @@ class Runtime(ABC):
 
     limits_time = True
     """Actors work beside the driver, so one that takes too long can be noticed and ended."""
+    has_processes = False
+    """Actors can be stopped or lost without a word: a driver that waits long for one says so."""
+    hung_after: float | None = None
+    """An actor that takes so many times as long as its longest call counts as hung, also without ``timeout_s``; None: never."""
 
     def __init__(self) -> None:
         self.closed = False
@@ -338,7 +342,7 @@ class Runtime(ABC):
         else:
             call.piggyback = Piggyback(shard.take_state(), shard.versions)
             call.incarnation = shard.incarnation
-            if call.timeout_s is not None:
+            if call.timeout_s is not None or self.has_processes:
                 call.sent_at = self.now()
             shard.in_flight[call] = None
             try:
@@ -353,8 +357,9 @@ class Runtime(ABC):
         shard.in_flight.pop(call, None)
         if not call.lost:
             if call.incarnation == shard.incarnation:
-                shard.deaths = 0
-                shard.last_answer_at = self.now()
+                shard.deaths, now = 0, self.now()
+                shard.longest_call_s = max(shard.longest_call_s, now - max(call.sent_at, shard.last_answer_at))
+                shard.last_answer_at = now
         elif shard.handle is not None and shard.incarnation == call.incarnation and not call.actor_survived:
             shard.record_death(call.lost, self.now())
             self.dead.append(shard)

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
 MIN_WAIT_S = 0.001
 """The shortest pause before an alarm; 0 would mean not to wait at all."""
+PATIENCE_S = 30.0
+"""How long a driver waits for an answer before it says whom it waits for."""
+LEAST_HANG_S = 120.0
+"""No actor counts as hung before, unless ``timeout_s`` says so."""
 POLLS_BETWEEN_COLLECTS = 64
 """After this many polls without an item the driver collects finished calls: a stream that is always ready starves no actor."""
 
@@ -167,7 +171,10 @@ class Driver(Site):
         self.polls_left = POLLS_BETWEEN_COLLECTS
         if self.runtime.dead or self.timed:
             timeout = self._next_alarm(timeout)
-        self.runtime.wait(self.mailbox, timeout=timeout)
+        if timeout is None and self.runtime.has_processes:
+            self._wait_with_patience()
+        else:
+            self.runtime.wait(self.mailbox, timeout=timeout)
         finished = self.mailbox.finished
         while finished:
             call = finished.popleft()
@@ -181,6 +188,35 @@ class Driver(Site):
                     self.counters.answered += 1
                 call.done = self.has_arrivals = True
                 call.owner.arrived(call)
+
+    def _wait_with_patience(self) -> None:
+        """Wait for an answer. If none comes for long, say whom it waits for; end an actor that counts as hung."""
+        while not self.mailbox.finished:
+            self.runtime.wait(self.mailbox, timeout=PATIENCE_S if self.mailbox.tickets else None)
+            if self.mailbox.finished or self.runtime.dead:
+                return
+            for shard in {call.shard: None for call in self.mailbox.in_flight}:
+                self._watch(shard)
+
+    def _watch(self, shard: LiveShard) -> None:
+        """Look at an actor that has not answered for a while."""
+        oldest = next(iter(shard.in_flight), None)
+        if oldest is None or shard.handle is None:
+            return
+        waited = self.runtime.now() - max(oldest.sent_at, shard.last_answer_at, self.runtime.up_since(shard.handle))
+        limit = self.runtime.hung_after
+        if limit is not None and waited > max(LEAST_HANG_S, limit * shard.longest_call_s):
+            self.runtime.kill(shard.handle)
+        elif waited > max(PATIENCE_S, 3 * shard.longest_call_s, 2 * shard.warned_at):
+            shard.warned_at = waited
+            usual = f"its longest call so far took {shard.longest_call_s:.1f} s" if shard.longest_call_s else "it has not answered yet"
+            log.warning(
+                "Waiting for %s since %.0f s (%s). If it is stopped or hangs, end its process: it is restarted. With timeout_s= "
+                "that happens by itself.",
+                shard.place,
+                waited,
+                usual,
+            )
 
     def settle(self) -> None:
         """Wait until no call is on its way to an actor or back. Nobody is told of the answers yet."""

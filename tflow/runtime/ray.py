@@ -91,6 +91,8 @@ class RayRuntime(Runtime):
     modules or paths) that the other nodes of a cluster need and do not have.
     """
 
+    has_processes = True
+
     def __init__(
         self,
         address: str | None = None,

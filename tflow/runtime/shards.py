@@ -48,6 +48,10 @@ class LiveShard:
         """When to try the next restart."""
         self.last_answer_at = 0.0
         """When it last answered."""
+        self.longest_call_s = 0.0
+        """What its longest call so far took."""
+        self.warned_at = 0.0
+        """How long it had been waited for when that was last said."""
         self.waiting: deque[Call] = deque()
         """Calls for its next incarnation."""
         self.in_flight: dict[Call, None] = {}

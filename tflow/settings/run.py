@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from tflow.runtime.base import Runtime
 
 
+HUNG_AFTER = 20.0
+"""A worker that takes so many times as long as its longest call is ended and restarted, though not within two minutes."""
 EVAL_EVERY, LEAST_EVAL_EVERY, EVALUATIONS = 25_000, 5_000, 20
 """What ``eval_every = "auto"`` means."""
 StartText: TypeAlias = str | Mapping[str, str]
@@ -107,7 +109,9 @@ class RunSettings:
         if self.runtime == "ray":
             from tflow.runtime.ray import RayRuntime
 
-            return RayRuntime(self.address)
+            session = RayRuntime(self.address)
+            session.hung_after = HUNG_AFTER
+            return session
         from tflow.runtime.local import LocalRuntime
 
         return LocalRuntime()
