@@ -62,7 +62,7 @@ MAY_IMPORT = {
     "mypy_plugin": {"__init__", "domain", "sentences", "mypy_plugin"},
     "checking": {"errors", "extras", "mypy_plugin", "checking"},
     "drawing": {"types", "errors", "marks", "combinators", "loading", "drawing"},
-    "testing": {"types", "live", "errors", "extras", "laws", "combinators", "runtime", "rl", "testing", "pytest_plugin"},
+    "testing": {"types", "live", "errors", "state", "extras", "laws", "combinators", "runtime", "rl", "testing", "pytest_plugin"},
     "pytest_plugin": set(),
     "cli": {"*"},
     "__init__": {"*"},

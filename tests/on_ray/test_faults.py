@@ -349,7 +349,9 @@ def test_a_run_says_whom_it_waits_for(tmp_path: Path, monkeypatch: pytest.Monkey
         finally:
             logging.getLogger("tflow").removeHandler(helper)
     assert {item.shard for item in rest} == {0, 1}
-    assert re.search(r"Waiting for \w+\[1\] since \d+ s \(its longest call so far took [\d.]+ s\)\. If it is stopped", caplog.text)
+    assert re.search(
+        r"Waiting for \w+\[1\] since \d+ s \(its longest call so far took [\d.]+ s\)\. If it is stopped", caplog.text
+    )
 
 
 def test_with_a_limit_in_terms_of_usual_calls_it_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -209,7 +209,11 @@ class Driver(Site):
             self.runtime.kill(shard.handle)
         elif waited > max(PATIENCE_S, 3 * shard.longest_call_s, 2 * shard.warned_at):
             shard.warned_at = waited
-            usual = f"its longest call so far took {shard.longest_call_s:.1f} s" if shard.longest_call_s else "it has not answered yet"
+            usual = (
+                f"its longest call so far took {shard.longest_call_s:.1f} s"
+                if shard.longest_call_s
+                else "it has not answered yet"
+            )
             log.warning(
                 "Waiting for %s since %.0f s (%s). If it is stopped or hangs, end its process: it is restarted. With timeout_s= "
                 "that happens by itself.",

@@ -7,14 +7,13 @@ and for the law of travel inside an actor of the simulator.
 from __future__ import annotations
 
 import copy
-import pickle
+import json
 import random
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, cast
 
-import cloudpickle
 import numpy
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -142,8 +141,10 @@ def is_repeatable(op: AnyOp, actor: Make | None, items: list[Item]) -> None:
 
 
 def is_resumable(op: AnyOp, actor: Make | None, items: list[Item]) -> None:
-    """Between any two items, the state is saved and given to a fresh operator."""
-    if isinstance(op, LiveOp):  # a run of its own for every item: each has a fresh copy of the operator
+    """Between any two items, the state is saved as in a checkpoint, and given to a fresh operator."""
+    if isinstance(op, StatefulLiveOp):
+        whole, resumed = (continued(op, fresh(items), saving=saving) for saving in (False, True))
+    elif isinstance(op, LiveOp):  # a run of its own for every item: each has a fresh copy of the operator
         live = cast("Op[Item, object]", op)
         with LocalRuntime() as session:
             whole = [snapshot(result) for result in from_items(fresh(items)).for_each(live).run(runtime=session)]
@@ -163,7 +164,7 @@ def stepped(op: AnyOp, actor: Make | None, items: list[Item], *, saving: bool) -
     found = []
     for item in items:
         if saving:
-            at_work, state = copy.deepcopy(op), pickle.loads(cloudpickle.dumps(state))  # noqa: S301  # our own bytes
+            at_work, state = copy.deepcopy(op), saved_state(op, state)
         if isinstance(at_work, (Stateful, StatefulActorOp)):
             step: Callable[..., tuple[object, object]] = at_work.step
             state, result = step(*beside, state, item)
@@ -173,6 +174,32 @@ def stepped(op: AnyOp, actor: Make | None, items: list[Item], *, saving: bool) -
             result = apply(*beside, item)
         found.append(snapshot(result))
     return found
+
+
+def continued(op: AnyOp, items: list[Item], *, saving: bool) -> list[object]:
+    """The results of a run; with ``saving``, another run goes on after each item from what was saved."""
+    plan = from_items(items).for_each(cast("Op[Item, object]", op))
+    run: Run[object] = plan.run(seed=0)
+    found = []
+    try:
+        for _ in items:
+            found.append(snapshot(next(run)))
+            if saving:
+                state = run.snapshot()
+                run.close()
+                run = plan.run(resume=state)
+    finally:
+        run.close()
+    return found
+
+
+def saved_state(op: AnyOp, state: object) -> object:
+    """The state of an operator after a stay on disk."""
+    from tflow.state.values import Encoded, StateEncoder, decode
+
+    encoder = StateEncoder()
+    tree = encoder.part(type(op).__name__, state)
+    return decode(Encoded(json.loads(json.dumps(tree)), encoder.arrays))
 
 
 def is_independent_of_chunks(op: AnyOp, actor: Make | None, items: list[Item]) -> None:
@@ -262,8 +289,6 @@ def applies(law: Law[...], op: AnyOp) -> bool:
     """Whether the law says anything about operators of this kind."""
     if law is RELEASE:
         return not op.batching
-    if law is RESUMPTION:
-        return not isinstance(op, StatefulLiveOp)  # its state is in the hands of the run
     if law is CHUNKING:
         return not isinstance(op, (LiveOp, StatefulLiveOp))
     if law is TYPING:
