@@ -375,6 +375,43 @@ def test_the_sentence_names_the_operator_or_the_shard(tmp_path: Path) -> None:
         assert next(other) == 1, "the run goes on"
 
 
+class Endless(Stateful[int, int, object]):
+    def init(self) -> object:
+        return iter([])
+
+    def step(self, state: object, item: int) -> tuple[object, int]:
+        return state, item
+
+
+class OneWay:
+    def __init__(self, shard: Shard) -> None:
+        self.n = 0
+
+    def state(self) -> int:
+        return self.n
+
+    def next(self) -> int:
+        return self.n
+
+
+@pytest.mark.parametrize(
+    ("stream", "said"),
+    [
+        (from_range(3).for_each(Endless()), "Endless cannot be saved: its state holds a builtins.list_iterator"),
+        (from_range(3).scan(lambda state, item: state, [iter([])]), "cannot be saved: its state holds a builtins.list_iterator"),
+        (
+            from_actors(create_actors(OneWay, num=1, name="ways"), OneWay.next).gather_sync(),
+            r"ways cannot be saved: OneWay has state\(\) and no load\(\)",
+        ),
+    ],
+)
+def test_what_can_be_known_before_is_said_before(stream: Iter[object], said: str) -> None:
+    stream.validate()
+    with pytest.raises(PlanError, match=said):
+        stream.validate(saving=True)
+    plan().validate(saving=True)
+
+
 def test_actors_that_live_in_the_session_are_not_written_over(tmp_path: Path) -> None:
     from tflow import LocalRuntime
 

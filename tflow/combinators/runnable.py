@@ -93,11 +93,19 @@ class Runnable(Described, Generic[T]):
         """True if no decision depends on completion order or on the clock: one sequence on every runtime."""
         return self.node.deterministic
 
-    def validate(self) -> None:
-        """Raise ``PlanError`` if the plan cannot be run. ``run`` does this first."""
+    def validate(self, *, saving: bool = False) -> None:
+        """Raise ``PlanError`` if the plan cannot be run. ``run`` does this first.
+
+        Args:
+            saving: Raise also if it can be known now that its runs cannot be saved, ``run.save(path)``.
+        """
         from tflow.combinators.validate import validate
 
         validate(self.node)
+        if saving:
+            from tflow.runtime.snapshot import check_savable
+
+            check_savable(self.node)
 
     def run(self, *, runtime: Runtime | None = None, seed: int = 0, fuse: bool = True, resume: Resumable | None = None) -> Run[T]:
         """Start a run: an iterator and context manager over the items. Nothing happens before the first item is asked for.

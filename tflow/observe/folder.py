@@ -140,10 +140,20 @@ class RunFolder(Callback):
         self.best_confirmed, self._best_policies = None, {}
         self._started_at = time.monotonic() - before.get("seconds", 0.0)
         self._save_at = 0.0  # the first comes soon
+        self._check_savable(run)
         if self.checkpoints is not None:
             self.checkpoints.begin(manifest.get("env_steps", 0))
         self._status(run, "running")
         self._open = True
+
+    def _check_savable(self, run: TrainingRun) -> None:
+        """Leave out checkpoints, with a word, if it is known now that they cannot be written."""
+        try:
+            if self.checkpoints is not None:
+                run.run.plan.validate(saving=True)
+        except PlanError as error:
+            log.warning("This run cannot be continued later, and no checkpoints are written: %s", error)
+            self.checkpoints = None
 
     def _describe(self, run: TrainingRun) -> None:
         """Write settings and plan."""

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
 from tflow.combinators import graph, nodes
 from tflow.combinators.actors import Actors, Resident
-from tflow.errors import CheckpointError
+from tflow.errors import CheckpointError, PlanError
 from tflow.runtime.base import Call, HostLoad, Owner
 from tflow.runtime.cell import Cell
+from tflow.runtime.chain import own_copy
 from tflow.runtime.checkpoint_names import CheckpointNames
 from tflow.runtime.driver import Driver
 from tflow.runtime.gather import Gather, ShardLink
@@ -26,6 +28,7 @@ from tflow.runtime.messages import LiveCell
 from tflow.runtime.shards import LivePool, LiveShard
 from tflow.state.folders import read, whole
 from tflow.state.values import Encoded, StateEncoder, decode, load_into, load_random_numbers, random_numbers, state_of
+from tflow.types import Stateful, StatefulActorOp, StatefulLiveOp
 
 Saved = dict[str, Any]  # Any: plain data of all kinds
 ALIVE, DEAD, GONE = "alive", "dead", "gone"
@@ -36,6 +39,25 @@ def names_for(sink: nodes.Node) -> CheckpointNames:
     kinds: list[type] = [type(node.operator) for node in graph.walk(sink) if node.operator is not None]
     kinds += [kind for actors in graph.actors_in(sink) if (kind := actors.actor_class()) is not None]
     return CheckpointNames(frozenset(base.__module__ for kind in kinds for base in kind.__mro__))
+
+
+def check_savable(sink: nodes.Node) -> None:
+    """Raise if it can be known before a run that it could not be saved."""
+    for node in graph.walk(sink):
+        op, initial = node.operator, getattr(node, "initial", None) if node.step == "scan" else None
+        if isinstance(op, (Stateful, StatefulActorOp, StatefulLiveOp)):
+            with suppress(Exception):  # it raises again in the run, with its place
+                initial = own_copy(op).init()  # type: ignore[attr-defined]  # a copy of the same kind
+        try:
+            StateEncoder().part(node.label, initial)
+        except CheckpointError as error:
+            raise PlanError(str(error)) from error
+    for actors in graph.actors_in(sink):
+        kind = actors.actor_class()
+        says, loads = (callable(getattr(kind, name, None)) for name in ("state", "load"))
+        if kind is not None and says != loads:
+            has, lacks = ("state", "load") if says else ("load", "state")
+            raise PlanError(f"{actors.name} cannot be saved: {kind.__name__} has {has}() and no {lacks}(). It needs both.")
 
 
 # --------------------------------------------------------------------------- a run as data
