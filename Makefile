@@ -115,6 +115,9 @@ bench-cheetah: setup .venv-sb3/ready  ## SAC and TD3 on HalfCheetah against Stab
 bench-guards: setup  ## What each guard of the defaults is good for (40 minutes; as above)
 	$(BIN)/python -m benchmarks.guards
 
+bench-checkpoint: setup  ## What a checkpoint costs, with replay of usual sizes (one minute, 6 GB of memory)
+	$(BIN)/python -m benchmarks.checkpoint
+
 bench-dqn: setup .venv-sb3/ready  ## DQN against Stable-Baselines3 (6 minutes; as above)
 	$(BIN)/python -m benchmarks.dqn
 

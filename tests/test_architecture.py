@@ -184,6 +184,7 @@ def test_only_run_reaches_from_combinators_into_the_runtime_and_only_the_type_of
     assert lazy == {
         ("runnable.py", "tflow.runtime.base"),
         ("runnable.py", "tflow.runtime.executor"),
+        ("runnable.py", "tflow.runtime.snapshot"),  # validate(saving=True)
         ("stream.py", "tflow.rl.data.batch"),  # with_columns is typed with it
         ("par.py", "tflow.rl.data.batch"),
         ("columns.py", "tflow.rl.data.batch"),

@@ -69,17 +69,18 @@ def commands_in(text: str) -> list[str]:
     return [line for block in blocks(text, "") for line in block.splitlines() if line.startswith("tflow ")]
 
 
-def test_the_commands_of_the_page_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("name", "folders"), [("command_line", 8), ("reliability", 1)])
+def test_the_commands_of_the_page_work(name: str, folders: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They train for long; here they are told to stop sooner. What they say is tested elsewhere."""
     monkeypatch.chdir(tmp_path)
-    page = (ROOT / "docs" / "command_line.md").read_text()
+    page = (ROOT / "docs" / f"{name}.md").read_text()
     first, *others = commands_in(re.sub(r"--(stop-steps|eval-every) [\d_]+", r"--\1 600", page))
     for line in (f"{first} --stop-steps 600", *others):
         monkeypatch.setattr(sys, "argv", shlex.split(line))
         with pytest.raises(SystemExit) as left:
             cli.main()
         assert not left.value.code, line
-    assert len(list((tmp_path / "runs").iterdir())) == 8
+    assert len(list((tmp_path / "runs").iterdir())) == folders
 
 
 def test_the_file_of_the_page_is_understood(tmp_path: Path) -> None:
@@ -102,7 +103,7 @@ def test_the_commands_of_a_page_are_understood(page: str) -> None:
             chosen(kept).algorithm.check()
 
 
-GUIDES = ("guide", "rl", "algorithms", "customising", "command_line", "from_sb3", "ray")
+GUIDES = ("guide", "rl", "algorithms", "customising", "command_line", "from_sb3", "reliability", "ray")
 
 
 def code_of(page: str) -> str:
