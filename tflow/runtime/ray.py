@@ -62,6 +62,27 @@ def cannot_travel(error: exceptions.RayTaskError, place: str) -> PlanError:
     return PlanError(f"An item of {cluster.maker_of(error, place)} cannot travel: {cluster.brief(error)}.")
 
 
+NOISE = ("A worker died or was killed while executing a task", "WARNING: ")
+"""How lines of Ray's own begin that say at length what a warning of ours says in a sentence, or what is no trouble."""
+
+
+def keep_ray_brief() -> None:
+    """Leave out such lines; what actors print is printed as before. Ray has no public way to do so: if its own changes, they come."""
+    from ray._private import worker
+
+    printed = getattr(worker, "print_to_stdstream", None)
+    if printed is None or getattr(printed, "is_brief", False):
+        return
+
+    def brief(data: dict[str, Any], ignore_prefix: bool) -> None:  # Any: as Ray has it
+        lines = data.get("lines", ())
+        if data.get("pid") != "raylet" or not all(str(line).startswith(NOISE) for line in lines):
+            printed(data, ignore_prefix)
+
+    brief.is_brief = True  # type: ignore[attr-defined]  # a mark on a function
+    setattr(worker, "print_to_stdstream", brief)  # noqa: B010  # checkers know it as a constant
+
+
 class RayBox:
     """The items of one answer, in Ray's store."""
 
@@ -133,6 +154,7 @@ class RayRuntime(Runtime):
             hint = " If the cluster asks for a token: RAY_AUTH_MODE=token, RAY_AUTH_TOKEN_PATH." if settings.address else ""
             where = settings.address or "a Ray of its own"
             raise PlanError(f"RayRuntime: could not connect to {where}: {error}.{hint}") from error
+        keep_ray_brief()
         if settings.address is None and not cluster.is_secure():
             ray.shutdown()
             raise PlanError("RayRuntime: this Ray started without token authentication. Set RAY_AUTH_MODE to token or disabled.")
