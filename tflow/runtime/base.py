@@ -358,8 +358,10 @@ class Runtime(ABC):
         if not call.lost:
             if call.incarnation == shard.incarnation:
                 shard.deaths, now = 0, self.now()
-                shard.longest_call_s = max(shard.longest_call_s, now - max(call.sent_at, shard.last_answer_at))
-                shard.last_answer_at, shard.warned_at = now, 0.0
+                if self.has_processes:
+                    shard.longest_call_s = max(shard.longest_call_s, now - max(call.sent_at, shard.last_answer_at))
+                    shard.warned_at = 0.0
+                shard.last_answer_at = now
         elif shard.handle is not None and shard.incarnation == call.incarnation and not call.actor_survived:
             shard.record_death(call.lost, self.now())
             self.dead.append(shard)

@@ -101,19 +101,9 @@ class Run(Generic[T]):
 
     def __iter__(self) -> Iterator[T]:
         if self._ended and self._failure is None:
-            return
+            return iter(())
         self._check_open()
-        try:
-            yield from self._items()
-        except GeneratorExit:  # the consumer closed this iterator; the run itself goes on
-            raise
-        except BaseException as error:
-            self._failure = error
-            try:
-                self.close()
-            except Exception as another:
-                error.add_note(f"While closing: {type(another).__name__}: {another}")
-            raise
+        return self._items()
 
     def __next__(self) -> T:
         for item in self:
@@ -123,25 +113,43 @@ class Run(Generic[T]):
     def _items(self) -> Iterator[T]:
         """Poll the sink until the stream or its time is over."""
         shown_at = self._driver.now()
-        while not self._ended and not (self._driver.is_over and self._shown):
-            if self._attention and self._stops():
-                return
-            answer: Answer | None = None
-            for answer in islice(self._started().stream, 64):
-                if type(answer) is tuple:
-                    value, self._provenance = answer
-                    self._shown = True
-                    shown_at = 0.0
-                    yield cast("T", value)
-                elif answer is not SKIP:
-                    self._rest(answer)
-                    break
-                if self._attention:
-                    break
-            else:
-                if answer is None:
-                    raise RunClosed("User code raised GeneratorExit, which ended the run; start a new one.")
-                shown_at = self._warn_if_stalled(shown_at or self._driver.now())
+        try:
+            while not self._ended and not (self._driver.is_over and self._shown):
+                if self._attention and self._stops():
+                    return
+                answer: Answer | None = None
+                for answer in islice(self._started().stream, 64):
+                    if type(answer) is tuple:
+                        value, self._provenance = answer
+                        self._shown = True
+                        shown_at = 0.0
+                        yield cast("T", value)
+                    elif answer is not SKIP:
+                        self._rest(answer)
+                        break
+                    if self._attention:
+                        break
+                else:
+                    shown_at = self._went_on(answer, shown_at)
+        except GeneratorExit:  # the consumer closed this iterator; the run itself goes on
+            raise
+        except BaseException as error:
+            self._fail(error)
+            raise
+
+    def _went_on(self, answer: Answer | None, shown_at: float) -> float:
+        """After some polls without a pause: see whether something is wrong."""
+        if answer is None:
+            raise RunClosed("User code raised GeneratorExit, which ended the run; start a new one.")
+        return self._warn_if_stalled(shown_at or self._driver.now())
+
+    def _fail(self, error: BaseException) -> None:
+        """Tear everything down: the run has failed."""
+        self._failure = error
+        try:
+            self.close()
+        except Exception as another:
+            error.add_note(f"While closing: {type(another).__name__}: {another}")
 
     def _stops(self) -> bool:
         """Between two polls: True if the consumer or user code has closed the run meanwhile; do what was asked for."""

@@ -67,7 +67,8 @@ NOISE = ("A worker died or was killed while executing a task", "WARNING: ")
 
 
 def keep_ray_brief() -> None:
-    """Leave out such lines; what actors print is printed as before. Ray has no public way to do so: if its own changes, they come."""
+    """Leave out such lines; what actors print is printed as before. Ray has no public way to do so: if its own changes, they are
+    back."""
     from ray._private import worker
 
     printed = getattr(worker, "print_to_stdstream", None)

@@ -225,9 +225,6 @@ class ShuffleCell(Grouping):
         return self.held.pop()
 
 
-_END = object()
-
-
 def _then_raise(members: list[object], error: Exception) -> Iterator[object]:
     yield from members
     raise error
@@ -247,13 +244,16 @@ class FlattenCell(Cell):
 
     def answers(self) -> Iterator[Answer]:
         while True:
+            members = self.members
             try:
-                while (member := next(self.members, _END)) is not _END:  # a checkpoint may have read ahead, and changed members
+                for member in members:
                     self.shown += 1
                     self.fruitless = False
                     yield member, self.origin
             except Exception as error:
                 raise self.site.blame(self.node, self.seen - 1, error) from error
+            if self.members is not members:
+                continue  # a checkpoint has read ahead, and left what it read
             if self.fruitless:
                 self.fruitless = False
                 yield SKIP
