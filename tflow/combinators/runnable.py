@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeAlias, cast, overload
 
 from tflow.combinators import nodes
@@ -107,18 +108,27 @@ class Runnable(Described, Generic[T]):
 
             check_savable(self.node)
 
-    def run(self, *, runtime: Runtime | None = None, seed: int = 0, fuse: bool = True, resume: Resumable | None = None) -> Run[T]:
+    def run(
+        self,
+        *,
+        runtime: Runtime | None = None,
+        seed: int = 0,
+        fuse: bool = True,
+        resume: Resumable | None = None,
+        record: str | PathLike[str] | None = None,
+    ) -> Run[T]:
         """Start a run: an iterator and context manager over the items. Nothing happens before the first item is asked for.
 
         Without ``runtime`` the run opens a local session of its own. ``fuse=False`` runs every operator by itself, which is
         slower and yields the same. ``resume`` is a checkpoint that a run of the same plan has written (``run.save(path)``): the
-        run goes on from there, with the seed of that one.
+        run goes on from there, with the seed of that one. ``record`` is a file into which the run writes what a cluster decides,
+        the order of answers above all: ``plan.run(runtime=ReplayRuntime(file))`` repeats it in this process, bit for bit.
 
         Law: the same plan and seed on the local runtime yield the same items.
         """
         from tflow.runtime.executor import Run
 
-        return Run(self, runtime=runtime, seed=seed, fuse=fuse, resume=resume)
+        return Run(self, runtime=runtime, seed=seed, fuse=fuse, resume=resume, record=record)
 
     @overload
     def tapped(self, at: type[Op[Any, U, Any]], see: Callable[[U], object]) -> Self: ...  # Any: whatever it takes

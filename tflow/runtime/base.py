@@ -56,8 +56,8 @@ class Call:
     """One call to an actor, and later its result."""
 
     __slots__ = (
-        "actor_survived", "args", "box", "done", "error", "incarnation", "lost", "mailbox", "method", "owner", "piggyback",
-        "reply", "sent_at", "shard", "tag", "ticket", "timeout_s",
+        "actor_survived", "args", "box", "done", "error", "incarnation", "lost", "mailbox", "method", "number", "owner",
+        "piggyback", "reply", "sent_at", "shard", "tag", "ticket", "timeout_s",
     )  # fmt: skip
 
     def __init__(self, shard: LiveShard, method: str, args: tuple[object, ...], mailbox: Mailbox, owner: Owner) -> None:
@@ -68,6 +68,8 @@ class Call:
         self.owner = owner
         self.tag: object = None
         """For the owner's use."""
+        self.number = 0
+        """Of the calls of a run, from 1; 0 for questions from outside the plan."""
         self.piggyback: Piggyback = NO_PIGGYBACK
         """State updates sent with the call."""
         self.incarnation = -1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING, Any, cast
 
 from tflow.combinators import graph, nodes
@@ -12,6 +13,7 @@ from tflow.errors import RunClosed, ShardFailed, TflowError
 from tflow.runtime.base import Call, Mailbox, Owner, Runtime, derive_seed, log
 from tflow.runtime.cell import Site, attempt_all
 from tflow.runtime.ledger import LedgerCounters
+from tflow.runtime.recording import Recorder, ReplayRuntime
 from tflow.runtime.refs import carriers
 from tflow.runtime.shards import LivePool, LiveShard
 from tflow.types import W, merged, summary_of
@@ -63,6 +65,11 @@ class Driver(Site):
         """Env steps and merged summaries of all items that have reached the driver, by the description of their actors."""
         self.events: dict[LiveShard, int] = {}
         """Events of this run that are on their way to each shard."""
+        self.tape: Recorder | ReplayRuntime | None = runtime if isinstance(runtime, ReplayRuntime) else None
+        """What happens is written down here, or read from here."""
+        self.numbers = count(1)
+        self.asked_from_outside = False
+        """Somebody asks an actor, past the plan."""
         self.resumed: SavedRun | None = None
         """What the run goes on from, if it does."""
 
@@ -74,7 +81,8 @@ class Driver(Site):
         """When the consumer will take no more items; None: whenever they come."""
 
     def now(self) -> float:
-        return self.runtime.now() + self.clock
+        now = self.runtime.now() + self.clock
+        return now if self.tape is None else self.tape.reading(now)
 
     @property
     def is_over(self) -> bool:
@@ -155,6 +163,8 @@ class Driver(Site):
 
     def submit(self, call: Call, *, timeout_s: float | None = None) -> Call:
         self.counters.issued += 1
+        if call.method != "ask":
+            call.number = next(self.numbers)
         self.mailbox.in_flight[call] = None
         if timeout_s is not None and self.runtime.limits_time:
             call.timeout_s = timeout_s
@@ -175,7 +185,13 @@ class Driver(Site):
             self._wait_with_patience()
         else:
             self.runtime.wait(self.mailbox, timeout=timeout)
+        self.see_finished()
+
+    def see_finished(self) -> None:
+        """Tell the owners of all calls that are finished."""
         finished = self.mailbox.finished
+        if isinstance(self.tape, Recorder):
+            self.tape.collected(finished, outside=self.asked_from_outside)
         while finished:
             call = finished.popleft()
             if call in self.mailbox.in_flight:
@@ -233,7 +249,10 @@ class Driver(Site):
         for call in list(self.timed):
             if self.runtime.deadline(call) <= now:
                 self.runtime.kill(call.shard.handle)
+        before = [shard for shard in self.runtime.dead if shard.handle is None]
         self.runtime.restart_dead()
+        if isinstance(self.tape, Recorder):
+            self.tape.restarted([shard for shard in before if shard not in self.runtime.dead])
         alarm = min([self.runtime.next_restart_at(), *map(self.runtime.deadline, self.timed)])
         return timeout if timeout == 0 or alarm == float("inf") else max(alarm - now, MIN_WAIT_S)
 

@@ -26,6 +26,7 @@ from tflow.runtime.host import Reply
 from tflow.runtime.ledger import Ledger
 from tflow.runtime.local import LocalRuntime
 from tflow.runtime.messages import LiveCell
+from tflow.runtime.recording import Differs, Recorder, ReplayRuntime
 from tflow.runtime.report import ledger_of, stats_of
 from tflow.runtime.stats import RunStats
 from tflow.types import NOWHERE, Provenance, T, U, W
@@ -67,7 +68,14 @@ class Run(Generic[T]):
     cannot_travel: ClassVar[str] = "a run"
 
     def __init__(
-        self, plan: Runnable[T], *, runtime: Runtime | None, seed: int, fuse: bool, resume: Resumable | None = None
+        self,
+        plan: Runnable[T],
+        *,
+        runtime: Runtime | None,
+        seed: int,
+        fuse: bool,
+        resume: Resumable | None = None,
+        record: str | os.PathLike[str] | None = None,
     ) -> None:
         self._closed = True  # until everything below has worked
         saved = None if resume is None else saved_run(resume, plan.fingerprint)
@@ -86,13 +94,15 @@ class Run(Generic[T]):
                 self._runtime.session_seed = saved.session_seed
         self._driver = Driver(plan.node, self._runtime, seed=seed, fuse=fuse)
         self._driver.resumed = saved
+        if record is not None:
+            self._driver.tape = Recorder(Path(record))
         self._sink: Cell | None = None
         self._seconds: float | None = None
         self._shown = False
         self._ended = False
         self._failure: BaseException | None = None
         self._provenance = NOWHERE
-        self._attention = False
+        self._attention = isinstance(self._runtime, ReplayRuntime)
         """Something is to be done between two polls."""
         self._action: Callable[[], object] = lambda: None
         self._closed = False
@@ -112,6 +122,8 @@ class Run(Generic[T]):
 
     def _items(self) -> Iterator[T]:
         """Poll the sink until the stream or its time is over."""
+        if isinstance(self._runtime, ReplayRuntime):
+            self._runtime.outside(self._driver)
         shown_at = self._driver.now()
         try:
             while not self._ended and not (self._driver.is_over and self._shown):
@@ -157,7 +169,10 @@ class Run(Generic[T]):
             if self._failure is not None:
                 self._check_open()
             return True
-        self._attention = False
+        if isinstance(self._runtime, ReplayRuntime):
+            self._runtime.outside(self._driver)
+        else:
+            self._attention = False
         self._action()
         return False
 
@@ -279,8 +294,12 @@ class Run(Generic[T]):
         if pool is None:
             raise RunClosed(f"This run is over and never made the actors {actors!r}.")
         calls = [self._driver.submit(Call(shard, "ask", (method,), self._driver.mailbox, question)) for shard in pool.shards]
-        while not all(call.done for call in calls):
-            self._driver.collect()
+        self._driver.asked_from_outside = True
+        try:
+            while not all(call.done for call in calls):
+                self._driver.collect()
+        finally:
+            self._driver.asked_from_outside = False
         for call in calls:
             if call.lost:
                 raise call.shard.failure("died before it could answer")
@@ -321,6 +340,19 @@ class Run(Generic[T]):
                 f"resize: {actors.name} is a single actor. Describe actors that can become more with create_actors()."
             )
         self._runtime.resize(self._driver.live(actors), num)
+
+    def compare(self, number: int, digest: str) -> None:
+        """A run that is recorded notes a hash, such as that of its weights; one that repeats it must come to the same.
+
+        Args:
+            number: What the hash is of, such as the number of the report.
+            digest: The hash.
+        """
+        tape = self._driver.tape
+        if isinstance(tape, Recorder):
+            tape.hashed(number, digest)
+        elif tape is not None and (noted := tape.take("h")) and noted != [str(number), digest]:
+            raise Differs(f"The run differs from the recorded one at {number}: the hash is {digest}, and was {' '.join(noted)}.")
 
     def at_next_poll(self, action: Callable[[], object]) -> None:
         """Call a function soon, between two polls, where the run can be saved; what it raises ends the run. For signals."""
@@ -370,6 +402,8 @@ class Run(Generic[T]):
         steps: list[Callable[[], object]] = [] if self._sink is None else [self._sink.close]
         steps += [cell.abandon_outbox for cell in self._driver.cells if isinstance(cell, LiveCell)]
         steps.append(self._driver.forget)
+        if isinstance(self._driver.tape, Recorder):
+            steps.append(self._driver.tape.close)
         if self._own_session:
             steps.append(self._runtime.close)
         attempt_all(steps)
