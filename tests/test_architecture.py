@@ -154,7 +154,7 @@ LATE = {
     "rl": {"runtime"},
     "algos": {"runtime"},
     "settings": {"runtime"},
-    "commands": {"types"},
+    "commands": {"types", "runtime"},
     "drawing": {"commands", "observe"},
     "checking": {"__version__"},
     "mypy_plugin": {"combinators", "types", "errors"},

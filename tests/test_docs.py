@@ -69,12 +69,12 @@ def commands_in(text: str) -> list[str]:
     return [line for block in blocks(text, "") for line in block.splitlines() if line.startswith("tflow ")]
 
 
-@pytest.mark.parametrize(("name", "folders"), [("command_line", 8), ("reliability", 1)])
+@pytest.mark.parametrize(("name", "folders"), [("command_line", 8), ("reliability", 2)])
 def test_the_commands_of_the_page_work(name: str, folders: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They train for long; here they are told to stop sooner. What they say is tested elsewhere."""
     monkeypatch.chdir(tmp_path)
     page = (ROOT / "docs" / f"{name}.md").read_text()
-    first, *others = commands_in(re.sub(r"--(stop-steps|eval-every) [\d_]+", r"--\1 600", page))
+    first, *others = commands_in(re.sub(r"--(stop-steps|eval-every|until) [\d_]+", r"--\1 600", page))
     for line in (f"{first} --stop-steps 600", *others):
         monkeypatch.setattr(sys, "argv", shlex.split(line))
         with pytest.raises(SystemExit) as left:

@@ -54,10 +54,23 @@ app.command("graph", context_settings=FLAGS)(graph)
 
 @app.command()
 def replay(
-    file: Annotated[Path, typer.Argument(help="A schedule that tflow.testing.explore saved.", exists=True, dir_okay=False)],
-    pdb: Annotated[bool, typer.Option("--pdb", help="Stop in the debugger where it fails.")] = False,
+    file: Annotated[
+        Path,
+        typer.Argument(
+            help="The folder of a run that was recorded, or a schedule that tflow.testing.explore saved.", exists=True
+        ),
+    ],
+    until: Annotated[int | None, typer.Option(metavar="N", help="Of a run: stop after this many env steps.")] = None,
+    pdb: Annotated[
+        bool, typer.Option("--pdb", help="Stop in the debugger, where a schedule fails, or where a run stops.")
+    ] = False,
 ) -> None:
-    """Run a saved schedule again and print what happens."""
+    """Repeat a recorded run in this process, or run a saved schedule again and print what happens."""
+    if file.is_dir():
+        from tflow.commands.runs import repeat
+
+        typer.secho(repeat(file, until, debugger=pdb), fg=typer.colors.GREEN)
+        return
     from tflow.testing.history import LATEST
     from tflow.testing.schedules import Saved
 

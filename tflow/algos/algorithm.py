@@ -95,6 +95,7 @@ class Algorithm(ABC):
         seed: int = 0,
         start_from: StartFrom | None = None,
         resume: str | os.PathLike[str] | None = None,
+        record: str | os.PathLike[str] | None = None,
     ) -> TrainingRun:
         """Train: iterate over the metrics, then take the policy.
 
@@ -108,6 +109,7 @@ class Algorithm(ABC):
             start_from: Start with the weights of a saved policy: a policy file, a run folder (its latest policy) or a ``Policy``;
                 for several policies a run folder with several, or a mapping by policy. Optimisers and counters start fresh.
             resume: Go on exactly from a checkpoint of the same configuration: what ``run.save(path)`` wrote, or a run folder.
+            record: A file for what a cluster decides, so that ``ReplayRuntime(file)`` can repeat the run.
         """
         return train(
             self.plan(),
@@ -119,6 +121,7 @@ class Algorithm(ABC):
             seed=seed,
             start_from=start_from,
             resume=resume,
+            record=record,
             algorithm=self,
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,9 +26,13 @@ if TYPE_CHECKING:
     from tflow.rl.policy.policy import Policy
     from tflow.rl.rollout.starting import StartFrom
     from tflow.rl.rollout.worker import RolloutWorker
-    from tflow.rl.rollout.worker_spec import AnyWorkers
+    from tflow.rl.rollout.worker_spec import AnyWorkers, CurrentPolicy
     from tflow.runtime.base import Runtime
     from tflow.runtime.executor import Run
+
+
+COMPARE_EVERY = 50
+"""Reports between two hashes of the weights, in a run that is recorded or repeated."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,6 +146,7 @@ class TrainingRun:
         """The latest metrics."""
         self.outcome = ""
         """Why it ended, in words; empty while it runs."""
+        self._reports = 0
         self._callbacks = tuple(callbacks)
         self._begun: list[Callback] = []
 
@@ -231,6 +237,9 @@ class TrainingRun:
     def _seen(self, metrics: Metrics) -> str:
         """Pass a report to the callbacks. Returns the stop condition that is reached, if any."""
         self.metrics = metrics
+        self._reports += 1
+        if self.run.is_compared and self._reports % COMPARE_EVERY == 1:
+            self.run.compare(self._reports, self._digest())
         reached = self._reached(metrics)
         if reached:
             self._stopping()  # before the final evaluation, which a run that goes on would not have made
@@ -239,6 +248,14 @@ class TrainingRun:
         for each in self._callbacks:
             each.reported(self, self.metrics)
         return reached
+
+    def _digest(self) -> str:
+        """A hash of all weights that the driver has."""
+        found = hashlib.sha256()
+        for resident in self.workers.learners.values():
+            for weights in self.run.ask(resident, _weights):
+                found.update(weights.data)
+        return found.hexdigest()[:16]
 
     def _ending(self) -> str:
         """Why there are no more reports."""
@@ -302,6 +319,10 @@ class TrainingRun:
         self._end("closed" if error is None else _failure(error), error)
 
 
+def _weights(current: CurrentPolicy) -> Array:
+    return current.weights
+
+
 def _evaluated_weights(worker: RolloutWorker) -> dict[str, Array]:
     return worker.evaluated_weights
 
@@ -339,6 +360,7 @@ def train(
     seed: int = 0,
     start_from: StartFrom | None = None,
     resume: str | os.PathLike[str] | None = None,
+    record: str | os.PathLike[str] | None = None,
     algorithm: Algorithm | None = None,
 ) -> TrainingRun:
     """Train a plan that ends in ``ReportMetrics``.
@@ -355,6 +377,8 @@ def train(
             several policies a run folder with several, or a mapping by policy. Optimisers and counters start fresh.
         resume: Go on from a checkpoint of the same plan, exactly: the folder that ``run.save(path)`` wrote, or a run folder,
             whose latest checkpoint that is whole is taken. The seed is that of the run that was saved.
+        record: A file into which the run writes the order of answers, and all else that a cluster decides: with it,
+            ``runtime=ReplayRuntime(file)`` repeats the run in one process, bit for bit.
         algorithm: The configuration of the plan, which a ``RunFolder`` writes down.
     """
     check.instance("train", "plan", plan, Plan, "a plan, such as ReportMetrics(...) or PPO().plan()")
@@ -370,7 +394,8 @@ def train(
     if resume is not None and start_from is not None:
         raise PlanError("train: resume= goes on with the weights of the checkpoint; leave out start_from=.")
     saved = None if resume is None else checkpoint_in(Path(resume), refused=logging.getLogger("tflow").warning)
-    run = whole.run(runtime=runtime, seed=seed, resume=saved)
+    run = whole.run(runtime=runtime, seed=seed, resume=saved, record=record)
+    run.identify()
     if start_from is not None:
         start_with(run, start_from)
     return TrainingRun(

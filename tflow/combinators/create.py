@@ -146,6 +146,12 @@ class ShardValues(Generic[U]):
     values: Iterable[U] | Callable[[], Iterable[U]]
     repeat: bool
 
+    def state(self) -> None:
+        """Nothing: it does not change."""
+
+    def load(self, state: None) -> None:
+        """Nothing to load."""
+
     def read(self) -> Iterator[U]:
         values = self.values() if callable(self.values) else self.values
         return cycle(values) if self.repeat else iter(values)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import bdb
 import csv
 import json
 import math
 import os
+import pdb
 import re
 import shutil
 import signal
@@ -35,6 +37,8 @@ from tflow.state.folders import CHECKPOINTS, checkpoint_in
 RUNS = Path("runs")
 INTERRUPTED = 130
 """The exit code of programs that Ctrl-C has ended."""
+RECORDING = "recording.txt"
+"""What a cluster decided, in the folder of a run."""
 GRACE_S = 30.0
 """How long a run may take, after a signal, until it is where it can be saved, and until it is saved."""
 
@@ -54,10 +58,10 @@ class Trained(NamedTuple):
         return self.run.outcome == "interrupted"
 
 
-def single(choice: Choice, out: Path | None, *, plain: bool) -> None:
+def single(choice: Choice, out: Path | None, *, plain: bool, record: bool = False) -> None:
     """One run in a folder of its own."""
     with place_for(choice, out) as folder:
-        found = trained(choice, folder, plain=plain)
+        found = trained(choice, folder, plain=plain, record=record)
     tell(found, folder)
 
 
@@ -150,7 +154,7 @@ def place_for(choice: Choice, out: Path | None) -> Iterator[Path]:
                 folder.rmdir()
 
 
-def trained(choice: Choice, folder: Path, *, plain: bool, resume: Path | None = None) -> Trained:
+def trained(choice: Choice, folder: Path, *, plain: bool, resume: Path | None = None, record: bool = False) -> Trained:
     """Train to the end, or until Ctrl-C."""
     algorithm, settings = choice.algorithm, choice.run
     keeper = RunFolder(folder, checkpoint_every=settings.save_every, keep=settings.keep)
@@ -165,6 +169,7 @@ def trained(choice: Choice, folder: Path, *, plain: bool, resume: Path | None = 
             seed=settings.seed,
             start_from=None if resume is not None else settings.start_from,
             resume=resume,
+            record=folder / RECORDING if record else None,
         )
         try:
             with saved_on_signals(run), run:
@@ -179,6 +184,30 @@ def trained(choice: Choice, folder: Path, *, plain: bool, resume: Path | None = 
             steps = 0 if run.metrics is None else run.metrics.env_steps
             raise TflowError(f"Training failed after {steps:,} env steps: {error} What was saved is in {folder}.") from error
     return Trained(run, keeper.seconds, keeper.best_in_words, code)
+
+
+def repeat(folder: Path, until: int | None, *, debugger: bool) -> str:
+    """Repeat a recorded run in this process, and say what was found. With ``debugger``, it stops there at the end."""
+    from tflow.runtime.recording import ReplayRuntime
+
+    if not (folder / RECORDING).exists():
+        raise PlanError(f"{folder} has no {RECORDING}: it was not recorded. tflow train --record does so.")
+    choice = chosen([], {}, folder / CONFIG)
+    with ReplayRuntime(folder / RECORDING) as session:
+        run = choice.algorithm.run(
+            eval_every=choice.eval_every, eval_episodes=choice.run.eval_episodes, runtime=session, seed=choice.run.seed
+        )
+        with run, suppress(bdb.BdbQuit):
+            while session.events and (until is None or run.metrics is None or run.metrics.env_steps < until):
+                if next(run, None) is None:
+                    break
+            if debugger:
+                pdb.set_trace()  # that is what was asked for: run and session are here
+    steps = 0 if run.metrics is None else run.metrics.env_steps
+    return (
+        f"Repeated {session.read:,} events, {steps:,} env steps: the same answers in the same order, and {session.compared} "
+        "hashes of the weights agree."
+    )
 
 
 class Interrupted(KeyboardInterrupt):

@@ -377,17 +377,21 @@ class Runtime(ABC):
     def restart_dead(self) -> None:
         """Restart dead actors that calls wait for and whose backoff is over."""
         for shard in [shard for shard in self.dead if shard.waiting and shard.restart_at <= self.now()]:
-            try:
-                shard.handle = self._spawn(shard.pool, shard.index, shard.incarnation)
-                if shard.pool.actors.restores:
-                    self._restore(shard)
-            except ShardFailed as failure:
-                shard.back_off(str(failure), self.now())
-            if shard.handle is not None or shard.restarts_exhausted:
-                self.dead.remove(shard)
-                waiting, shard.waiting = shard.waiting, deque()
-                for call in waiting:
-                    self.dispatch(call)
+            self.restart(shard)
+
+    def restart(self, shard: LiveShard) -> None:
+        """Try to restart an actor, and send it what waits for it."""
+        try:
+            shard.handle = self._spawn(shard.pool, shard.index, shard.incarnation)
+            if shard.pool.actors.restores:
+                self._restore(shard)
+        except ShardFailed as failure:
+            shard.back_off(str(failure), self.now())
+        if shard.handle is not None or shard.restarts_exhausted:
+            self.dead.remove(shard)
+            waiting, shard.waiting = shard.waiting, deque()
+            for call in waiting:
+                self.dispatch(call)
 
     def _restore(self, shard: LiveShard) -> None:
         """Give an actor that was restarted the state that it has in the latest checkpoint."""

@@ -13,7 +13,7 @@ from tflow.errors import RunClosed, ShardFailed, TflowError
 from tflow.runtime.base import Call, Mailbox, Owner, Runtime, derive_seed, log
 from tflow.runtime.cell import Site, attempt_all
 from tflow.runtime.ledger import LedgerCounters
-from tflow.runtime.recording import Recorder, ReplayRuntime
+from tflow.runtime.recording import ReplayRuntime, RunRecorder
 from tflow.runtime.refs import carriers
 from tflow.runtime.shards import LivePool, LiveShard
 from tflow.types import W, merged, summary_of
@@ -65,9 +65,11 @@ class Driver(Site):
         """Env steps and merged summaries of all items that have reached the driver, by the description of their actors."""
         self.events: dict[LiveShard, int] = {}
         """Events of this run that are on their way to each shard."""
-        self.tape: Recorder | ReplayRuntime | None = runtime if isinstance(runtime, ReplayRuntime) else None
+        self.tape: RunRecorder | ReplayRuntime | None = runtime if isinstance(runtime, ReplayRuntime) else None
         """What happens is written down here, or read from here."""
         self.numbers = count(1)
+        self.turns = 0
+        """Answers of the sink so far, if they are recorded or repeated: they say when somebody asked from outside."""
         self.asked_from_outside = False
         """Somebody asks an actor, past the plan."""
         self.resumed: SavedRun | None = None
@@ -178,7 +180,7 @@ class Driver(Site):
 
     def collect(self, *, timeout: float | None = None) -> None:
         """Wait until a call is finished or a timer rings, then tell the owners of all that are finished."""
-        self.polls_left = POLLS_BETWEEN_COLLECTS
+        self.has_waited(arrivals=False)
         if self.runtime.dead or self.timed:
             timeout = self._next_alarm(timeout)
         if timeout is None and self.runtime.has_processes:
@@ -187,11 +189,16 @@ class Driver(Site):
             self.runtime.wait(self.mailbox, timeout=timeout)
         self.see_finished()
 
+    def has_waited(self, *, arrivals: bool = True) -> None:
+        """The driver has looked for answers, and found some."""
+        self.polls_left = POLLS_BETWEEN_COLLECTS
+        self.has_arrivals = self.has_arrivals or arrivals
+
     def see_finished(self) -> None:
         """Tell the owners of all calls that are finished."""
         finished = self.mailbox.finished
-        if isinstance(self.tape, Recorder):
-            self.tape.collected(finished, outside=self.asked_from_outside)
+        if isinstance(self.tape, RunRecorder):
+            self.tape.collected(finished, turn=self.turns if self.asked_from_outside else None)
         while finished:
             call = finished.popleft()
             if call in self.mailbox.in_flight:
@@ -251,8 +258,9 @@ class Driver(Site):
                 self.runtime.kill(call.shard.handle)
         before = [shard for shard in self.runtime.dead if shard.handle is None]
         self.runtime.restart_dead()
-        if isinstance(self.tape, Recorder):
-            self.tape.restarted([shard for shard in before if shard not in self.runtime.dead])
+        if isinstance(self.tape, RunRecorder):
+            turn = self.turns if self.asked_from_outside else None
+            self.tape.restarted([shard for shard in before if shard not in self.runtime.dead], turn=turn)
         alarm = min([self.runtime.next_restart_at(), *map(self.runtime.deadline, self.timed)])
         return timeout if timeout == 0 or alarm == float("inf") else max(alarm - now, MIN_WAIT_S)
 

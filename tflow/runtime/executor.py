@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar, Generic, Self, cast
 from tflow.combinators import check, graph, nodes
 from tflow.combinators.actors import Actor, Actors, Resident
 from tflow.combinators.runnable import Runnable
-from tflow.errors import Deadlock, PlanError, RunClosed
+from tflow.errors import CheckpointError, Deadlock, PlanError, RunClosed
 from tflow.runtime import feed
 from tflow.runtime.answers import DONE, SKIP, Answer, Blocked
 from tflow.runtime.base import Call, Runtime
@@ -26,7 +26,7 @@ from tflow.runtime.host import Reply
 from tflow.runtime.ledger import Ledger
 from tflow.runtime.local import LocalRuntime
 from tflow.runtime.messages import LiveCell
-from tflow.runtime.recording import Differs, Recorder, ReplayRuntime
+from tflow.runtime.recording import Differs, ReplayRuntime, RunRecorder
 from tflow.runtime.report import ledger_of, stats_of
 from tflow.runtime.stats import RunStats
 from tflow.types import NOWHERE, Provenance, T, U, W
@@ -95,14 +95,17 @@ class Run(Generic[T]):
         self._driver = Driver(plan.node, self._runtime, seed=seed, fuse=fuse)
         self._driver.resumed = saved
         if record is not None:
-            self._driver.tape = Recorder(Path(record))
+            self._driver.tape = RunRecorder(Path(record), plan.fingerprint, seed)
+        if isinstance(self._runtime, ReplayRuntime):
+            self._runtime.check(plan.fingerprint)
         self._sink: Cell | None = None
         self._seconds: float | None = None
         self._shown = False
         self._ended = False
         self._failure: BaseException | None = None
         self._provenance = NOWHERE
-        self._attention = isinstance(self._runtime, ReplayRuntime)
+        self._fingerprint = ""
+        self._attention = self._driver.tape is not None
         """Something is to be done between two polls."""
         self._action: Callable[[], object] = lambda: None
         self._closed = False
@@ -122,8 +125,7 @@ class Run(Generic[T]):
 
     def _items(self) -> Iterator[T]:
         """Poll the sink until the stream or its time is over."""
-        if isinstance(self._runtime, ReplayRuntime):
-            self._runtime.outside(self._driver)
+        self._repeat_outside()
         shown_at = self._driver.now()
         try:
             while not self._ended and not (self._driver.is_over and self._shown):
@@ -169,12 +171,16 @@ class Run(Generic[T]):
             if self._failure is not None:
                 self._check_open()
             return True
-        if isinstance(self._runtime, ReplayRuntime):
-            self._runtime.outside(self._driver)
-        else:
-            self._attention = False
+        self._repeat_outside()
+        self._driver.turns += 1
+        self._attention = self._driver.tape is not None
         self._action()
         return False
+
+    def _repeat_outside(self) -> None:
+        """Let arrive what arrived here while somebody asked from outside, if this run repeats another."""
+        if isinstance(self._runtime, ReplayRuntime):
+            self._runtime.outside(self._driver)
 
     def _check_open(self) -> None:
         if self._failure is not None:
@@ -341,6 +347,11 @@ class Run(Generic[T]):
             )
         self._runtime.resize(self._driver.live(actors), num)
 
+    @property
+    def is_compared(self) -> bool:
+        """True if it is recorded, or repeats a recording."""
+        return self._driver.tape is not None
+
     def compare(self, number: int, digest: str) -> None:
         """A run that is recorded notes a hash, such as that of its weights; one that repeats it must come to the same.
 
@@ -349,10 +360,14 @@ class Run(Generic[T]):
             digest: The hash.
         """
         tape = self._driver.tape
-        if isinstance(tape, Recorder):
+        if isinstance(tape, RunRecorder):
             tape.hashed(number, digest)
-        elif tape is not None and (noted := tape.take("h")) and noted != [str(number), digest]:
-            raise Differs(f"The run differs from the recorded one at {number}: the hash is {digest}, and was {' '.join(noted)}.")
+        elif tape is not None and (noted := tape.take("h")):
+            tape.compared += 1
+            if noted != [str(number), digest]:
+                raise Differs(
+                    f"The run differs from the recorded one at {number}: the hash is {digest}, and was {' '.join(noted)}."
+                )
 
     def at_next_poll(self, action: Callable[[], object]) -> None:
         """Call a function soon, between two polls, where the run can be saved; what it raises ends the run. For signals."""
@@ -365,12 +380,23 @@ class Run(Generic[T]):
         """True if it is over, or was closed."""
         return self._closed
 
+    def identify(self) -> None:
+        """Note which plan it is, before its functions change anything that they refer to; checkpoints are of this plan."""
+        self._fingerprint = self.plan.fingerprint
+
+    def _check_between_polls(self) -> None:
+        self._check_open()
+        if any(getattr(cell.stream, "gi_running", False) for cell in self._driver.cells if hasattr(cell, "stream")):
+            raise CheckpointError(
+                "A run is saved between two items, not by its own operators. run.at_next_poll(...) finds such a moment."
+            )
+        self._started()
+
     def snapshot(self) -> Encoded:
         """The state of everything that the run has, in memory: ``plan.run(resume=...)`` goes on from there."""
         from tflow.runtime.snapshot import snapshot
 
-        self._check_open()
-        self._started()
+        self._check_between_polls()
         return snapshot(self._driver).copied()
 
     def save(self, path: str | os.PathLike[str], facts: Mapping[str, object] | None = None) -> None:
@@ -386,9 +412,8 @@ class Run(Generic[T]):
         from tflow.runtime.snapshot import remember, snapshot_into
         from tflow.state.folders import write
 
-        self._check_open()
-        self._started()
-        known = {"plan": self.plan.fingerprint, "env_steps": self._driver.env_steps}
+        self._check_between_polls()
+        known = {"plan": self._fingerprint or self.plan.fingerprint, "env_steps": self._driver.env_steps}
         write(Path(path), partial(snapshot_into, self._driver), {**known, **(facts or {})})
         remember(self._driver, Path(path).resolve())
 
@@ -402,7 +427,7 @@ class Run(Generic[T]):
         steps: list[Callable[[], object]] = [] if self._sink is None else [self._sink.close]
         steps += [cell.abandon_outbox for cell in self._driver.cells if isinstance(cell, LiveCell)]
         steps.append(self._driver.forget)
-        if isinstance(self._driver.tape, Recorder):
+        if isinstance(self._driver.tape, RunRecorder):
             steps.append(self._driver.tape.close)
         if self._own_session:
             steps.append(self._runtime.close)

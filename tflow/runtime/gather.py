@@ -8,6 +8,7 @@ from itertools import chain, count
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from tflow.combinators import graph, nodes
+from tflow.combinators.actors import Actors
 from tflow.errors import CheckpointError, NoHealthyShards, TflowError
 from tflow.runtime.answers import DONE, SKIP, WAITING, Answer, Blocked, Ready
 from tflow.runtime.base import Call
@@ -310,8 +311,9 @@ class Gather(Cell):
         for saved in state.pop("links"):
             shard = names.shards[saved["shard"]]
             link = fresh.get((saved["source"], shard))
-            if link is None:  # its shard has left
-                link = ShardLink(saved["index"], sources[saved["source"]], shard, self.node)
+            if link is None:  # its shard has left, or is about to
+                source = sources[saved["source"]]
+                link = ShardLink(saved["index"], source, shard, self.program_of(source, shard))
             link.load(saved, names)
             self.links.append(link)
         known = {link.index: link for link in self.links}
@@ -320,6 +322,19 @@ class Gather(Cell):
         dead = state.pop("last_dead")
         self.last_dead = None if dead is None else known[dead]
         super().load({name: _linked(value, known) for name, value in state.items()}, names)
+        self.resizes = -1  # the pool may have been resized just before: look again
+
+    def program_of(self, source: nodes.Node, shard: LiveShard) -> nodes.Node:
+        """What runs in a shard that the pool is now too small for."""
+        if self.node.host is not None:
+            return self.node
+
+        def size(actors: Actors[object]) -> int:
+            return max(self.site.size(actors), shard.index + 1 if actors is shard.pool.actors else 0)
+
+        up = self.node.inputs[0]
+        places = [(each, index) for each, index in graph.places(up, size)]
+        return localised(up, places.index((source, shard.index)), self.site.positions, size)  # type: ignore[arg-type]  # it is one of these
 
     def buffered(self) -> int:
         """Items that arrived and were not delivered."""

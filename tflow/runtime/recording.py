@@ -6,14 +6,18 @@ for each event in the order in which the driver saw them:
 
     n 12.25         the clock was read
     c 3 5:2 7!      these calls, by number, were seen answered: the second with two items, the third was lost
-    o 8             the same, while somebody asked from outside the plan
-    r workers 1     an actor was restarted
+    o 120 8         the same, while somebody asked from outside the plan, after 120 answers of its sink
+    r workers 1     an actor was restarted; with a third word, as above
     h 40 9f86d081   after so many items the weights, or whatever the run was asked to hash, had this hash
+
+The first line says of which plan it is, and what it was recorded with.
 """
 
 from __future__ import annotations
 
+import json
 import logging
+import platform
 from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
@@ -63,12 +67,21 @@ class Arrival(NamedTuple):
         return Arrival(int(number), int(items or 0))
 
 
-class Recorder:
+def surroundings() -> dict[str, str]:
+    """What numbers depend on beside the plan: versions, and the processor."""
+    from tflow.state.folders import versions
+
+    return {**versions(), "python": platform.python_version(), "machine": platform.machine()}
+
+
+class RunRecorder:
     """Writes down what happens."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, plan: str, seed: int) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self.file: TextIO = path.open("w", encoding="ascii")
+        self.write(json.dumps({"plan": plan, "seed": seed, **surroundings()}))
+        self.file.flush()
 
     def write(self, *words: object) -> None:
         self.file.write(f"{' '.join(map(str, words))}\n")
@@ -78,16 +91,15 @@ class Recorder:
         self.write("n", repr(now))
         return now
 
-    def collected(self, calls: Sequence[Call], *, outside: bool) -> None:
-        """The driver has seen these answers."""
+    def collected(self, calls: Sequence[Call], *, turn: int | None) -> None:
+        """The driver has seen these answers; with ``turn``, while somebody asked from outside."""
         seen = [Arrival.of(call) for call in calls if call.number]
-        if seen or not outside:
-            self.write("o" if outside else "c", *seen)
+        self.write("c", *seen) if turn is None else self.write("o", turn, *seen)
 
-    def restarted(self, shards: Sequence[LiveShard]) -> None:
+    def restarted(self, shards: Sequence[LiveShard], *, turn: int | None) -> None:
         """These actors were restarted."""
         for shard in shards:
-            self.write("r", shard.pool.name, shard.index)
+            self.write("r", shard.pool.name, shard.index, *(() if turn is None else (turn,)))
 
     def hashed(self, items: int, digest: str) -> None:
         """What the run was asked to hash."""
@@ -111,13 +123,24 @@ class ReplayRuntime(LocalRuntime):
     def __init__(self, path: Path) -> None:
         super().__init__()
         try:
-            self.events = deque(line.split() for line in path.read_text(encoding="ascii").splitlines())
-        except (OSError, UnicodeDecodeError) as error:
-            raise CheckpointError(f"The recording {path} cannot be read: {error}.") from error
-        self.read = 0
+            first, *lines = path.read_text(encoding="ascii").splitlines()
+            self.facts: dict[str, object] = json.loads(first)
+        except (OSError, ValueError) as error:
+            raise CheckpointError(f"{path} is no recording of a run: {error}.") from error
+        self.events = deque(line.split() for line in lines)
+        self.read = self.compared = 0
+        """Events that were repeated, and hashes that were compared."""
         self.calls: dict[int, Call] = {}
         """By number: those that were issued and not seen answered."""
         self.performed: set[Call] = set()
+
+    def check(self, plan: str) -> None:
+        """Raise if the recording is of another plan; warn if it was made with other versions or on another kind of machine."""
+        if self.facts.get("plan") != plan:
+            raise Differs(f"The recording is of another plan: {self.facts.get('plan')}, and this one is {plan}.")
+        others = {name: (self.facts.get(name), now) for name, now in surroundings().items() if self.facts.get(name) != now}
+        for name, (then, now) in others.items():
+            log.warning("Recorded with %s %s, repeated with %s: numbers may differ in their last digits.", name, then, now)
 
     def next_is(self, kind: str) -> bool:
         return bool(self.events) and self.events[0][0] == kind
@@ -159,9 +182,14 @@ class ReplayRuntime(LocalRuntime):
 
     def outside(self, driver: Driver) -> None:
         """Between two items: what arrived while somebody asked from outside."""
-        while self.next_is("o"):
-            self.answer(driver.mailbox, self.take("o"))
-            driver.see_finished()
+        now = str(driver.turns)
+        while (self.next_is("o") and self.events[0][1] == now) or (self.next_is("r") and self.events[0][3:] == [now]):
+            if self.next_is("r"):
+                self.restart_named(*self.take("r")[:2])
+            else:
+                self.answer(driver.mailbox, self.take("o")[1:])
+                driver.see_finished()
+                driver.has_waited()
 
     def answer(self, mailbox: Mailbox, words: list[str]) -> None:
         """Let calls be answered, in this order."""
@@ -199,8 +227,10 @@ class ReplayRuntime(LocalRuntime):
     def restart_dead(self) -> None:
         if not self.events:
             super().restart_dead()
-        while self.next_is("r"):
-            name, index = self.take("r")
-            for shard in self.dead:
-                shard.restart_at = 0.0 if (shard.pool.name, shard.index) == (name, int(index)) else float("inf")
-            super().restart_dead()
+        while self.next_is("r") and len(self.events[0]) == 3:
+            self.restart_named(*self.take("r"))
+
+    def restart_named(self, name: str, index: str) -> None:
+        """Restart one actor."""
+        for shard in [shard for shard in self.dead if (shard.pool.name, shard.index) == (name, int(index))]:
+            self.restart(shard)

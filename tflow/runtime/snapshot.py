@@ -90,7 +90,6 @@ def snapshot_into(driver: Driver, folder: Path | None) -> tuple[Encoded, Files]:
         "seed": driver.run_seed,
         "fuse": driver.fuse,
         "session_seed": runtime.session_seed,
-        "random": encoder.part("The random numbers of the driver", random_numbers()),
         "cells": [encoder.part(cell.node.label, cell.state(names)) for cell in driver.cells],
         "residents": [
             [driver.ranks[each], encoder.part(each.name, state_of(runtime.residents[each]))]
@@ -118,6 +117,7 @@ def snapshot_into(driver: Driver, folder: Path | None) -> tuple[Encoded, Files]:
         else:
             part, files[state.file] = encoder.elsewhere(state.tree, state.file), state.facts
         tree["hosts"].append([names.shard(shard), part])
+    tree["random"] = encoder.part("The random numbers of the driver", random_numbers())  # last: generators may have drawn some
     return Encoded(tree, encoder.arrays), files
 
 

@@ -17,7 +17,7 @@ import sys
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
-from enum import Enum
+from enum import Enum, Flag
 from fractions import Fraction
 from importlib import import_module
 from types import MappingProxyType
@@ -112,7 +112,12 @@ def decode(encoded: Encoded) -> Any:  # Any: whatever was encoded
 def state_of(owner: object) -> object:
     """The state of something that changes: what it says itself, else its attributes, if they are data."""
     if has_state(owner):
-        return owner.state()
+        try:
+            return owner.state()
+        except CheckpointError:
+            raise
+        except Exception as error:
+            raise CheckpointError(f"{type(owner).__name__}.state() raised {type(error).__name__}: {error}.") from error
     if isinstance(owner, CONTAINERS):
         return owner
     return {name: getattr(owner, name) for name in _slots(owner) if hasattr(owner, name)} | dict(getattr(owner, "__dict__", {}))
@@ -121,7 +126,12 @@ def state_of(owner: object) -> object:
 def load_into(owner: object, state: Any) -> None:  # Any: what state_of gave
     """Give a twin the state of another."""
     if has_state(owner):
-        owner.load(state)
+        try:
+            owner.load(state)
+        except CheckpointError:
+            raise
+        except Exception as error:
+            raise CheckpointError(f"{type(owner).__name__}.load() raised {type(error).__name__}: {error}.") from error
     elif isinstance(owner, np.ndarray):
         owner[...] = state
     elif isinstance(owner, (list, bytearray)):
@@ -229,17 +239,19 @@ class StateEncoder:
 
     def other(self, value: object) -> Json:
         kind = type(value)
-        if isinstance(value, np.ndarray):
-            return self.array(value)
+        if kind is np.ndarray:
+            return self.array(cast("Array", value))
         if isinstance(value, np.generic):
             return {TAG: "scalar", "v": self.array(np.asarray(value))}
         if isinstance(value, Enum):
+            if isinstance(value, Flag):  # several together have no name of their own
+                return {TAG: "flag", "c": name_of(kind), "v": self.tree(value.value)}
             return {TAG: "enum", "c": name_of(kind), "v": value.name}
         if isinstance(value, tuple) and hasattr(kind, "_fields"):
             return {TAG: "named", "c": name_of(kind), "v": [self.tree(each) for each in value]}
         if callable(getattr(kind, "from_state", None)) and callable(getattr(value, "state", None)):
             return {TAG: "own", "c": name_of(kind), "v": self.tree(value.state())}  # type: ignore[attr-defined]  # seen above
-        if is_dataclass(value):
+        if is_dataclass(value) and kind.__new__ is object.__new__:
             return {TAG: "data", "c": name_of(kind), "v": self.mapping(attributes(value))}
         if str(getattr(kind, "__module__", "")).partition(".")[0] == "torch":
             return self.of_torch(value)
@@ -275,7 +287,7 @@ class StateEncoder:
             return {TAG: "torch_generator", "a": self.number(value.get_state().numpy())}
         if isinstance(value, torch.Size):
             return self.tagged("size", *value)
-        if not isinstance(value, torch.Tensor):
+        if type(value) is not torch.Tensor or value.layout != torch.strided or value.requires_grad:
             raise NoData(f"a {type(value).__module__}.{type(value).__qualname__}")
         plain, dtype = value.detach().cpu().contiguous(), str(value.dtype).removeprefix("torch.")
         if dtype in PLAIN_TYPES:
@@ -482,6 +494,7 @@ READERS: dict[str, Reader] = {
     "torch_generator": _torch_generator,
     "size": _size,
     "enum": _enum,
+    "flag": lambda decoder, tree: class_called(tree["c"], lambda kind: issubclass(kind, Flag))(decoder.value(tree["v"])),
     "named": _named,
     "data": _data,
     "own": _own,

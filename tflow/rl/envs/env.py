@@ -107,6 +107,10 @@ class Envs(ABC):
         """Go on from a state."""
 
     @abstractmethod
+    def renew(self) -> None:
+        """Make all copies anew: what they remember is gone."""
+
+    @abstractmethod
     def close(self) -> None:
         """Close all envs."""
 
@@ -275,6 +279,13 @@ class LoopEnvs(Envs):
                 load_env(env, saved)
             except Exception as error:
                 self.faults.refuse(error, "load", index)
+
+    def renew(self) -> None:
+        for index in range(self.num):
+            with suppress(Exception):  # what matters is the new one
+                self._envs[index].close()
+            self._envs[index] = self._made(index)
+            self._steps[index] = self._envs[index].step
 
     def close(self) -> None:
         with ExitStack() as stack:

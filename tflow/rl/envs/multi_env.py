@@ -271,6 +271,12 @@ class MultiEnvs:
         self._seed, self._turns = state["seed"], state["turns"]
         self.faults.load(state["faults"])
 
+    def renew(self) -> None:
+        """Make all copies anew: what they remember is gone."""
+        for index, copy in enumerate(self._copies):
+            copy.env.close()
+            self._copies[index] = self._made(index)
+
     def close(self) -> None:
         """Close all envs."""
         with ExitStack() as stack:

@@ -1,25 +1,28 @@
 """The state of an environment, if it can be had, for checkpoints.
 
-An env of one's own says it: ``state()`` and ``load(state)``. Of all others the attributes are taken, of the env, its wrappers and
-the Python objects inside it, as far as they are data; functions, classes and spaces are the same in a twin. MuJoCo and the Arcade
-Learning Environment have ways of their own. If there is anything else in an env, such as the world of a physics engine, it has
-no state that could be saved, and nothing is guessed.
+An env of one's own says it: ``state()`` and ``load(state)``. Of all others the attributes are taken, of the env and of its
+wrappers, if they are data; functions, classes and spaces are the same in a twin. MuJoCo and the Arcade Learning Environment have
+ways of their own. If there is anything else in an env, such as the world of a physics engine, or if two attributes share something
+that can change, it has no state that could be saved, and nothing is guessed.
 """
 
 from __future__ import annotations
 
 import logging
 from abc import ABCMeta
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import is_dataclass
 from enum import EnumMeta
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any, cast
 
 import numpy as np
-from gymnasium import spaces
+from gymnasium import Env, spaces
 from gymnasium.envs.registration import EnvSpec as GymnasiumSpec
 
 from tflow.rl.data.arrays import Array
+from tflow.rl.envs.spaces import AnySpace
 from tflow.state.values import encode_or_none, has_state
 
 CONSTANT = (FunctionType, BuiltinFunctionType, MethodType, ModuleType, type, logging.Logger, np.ufunc, np.dtype, GymnasiumSpec)
@@ -51,46 +54,113 @@ def load_env(env: object, state: Any) -> None:  # Any: what env_state gave
 
 
 class _Capture:
-    """Walks through the objects of one env."""
+    """Walks through the objects of one env. What two of its objects share would be two things in a twin, so that is refused."""
 
     def __init__(self) -> None:
         self.met: dict[int, object] = {}
         """Objects by identity; kept, so that no identity is used twice."""
         self.memory: list[Array] = []
 
-    def of(self, owner: object) -> dict[str, object]:
+    def of(self, owner: object, depth: int = 0) -> dict[str, object]:
         """The state of an object that a twin has as well."""
         self.met[id(owner)] = owner
+        if depth > DEEPEST:
+            raise NoSnapshot("too many objects inside each other")
         if has_state(owner):
             return {"own": self.plain(owner.state())}
         special = next((save for name, (save, _) in BACKENDS.items() if _is(owner, name)), None)
         if special is not None:
             return {"backend": special(owner)}
         if isinstance(owner, spaces.Space):
+            if any(each._np_random is not None for each in _inner(owner)):
+                raise NoSnapshot("a space of several that was seeded")
             return {"attributes": {"_np_random": self.plain(owner._np_random)}, "inside": {}}
-        if not is_python(type(owner)) or type(owner).__module__.partition(".")[0] in OUTSIDE:
-            raise NoSnapshot(type(owner).__name__)
+        kind = type(owner)
+        if not is_python(kind) or kind.__module__.partition(".")[0] in OUTSIDE or any(map(_has_slots, kind.__mro__)):
+            raise NoSnapshot(kind.__name__)
+        return self.attributes_of(owner, depth)
+
+    def attributes_of(self, owner: object, depth: int) -> dict[str, object]:
+        """The attributes of a Python object, and the states of the objects in them."""
         data: dict[str, object] = {}
         inside: dict[str, object] = {}
         for name, value in vars(owner).items():
-            if is_constant(value) or id(value) in self.met:
+            if isinstance(value, MethodType):
+                raise NoSnapshot("a method, which may be another one at another time")
+            if is_constant(value):
+                continue
+            if id(value) in self.met:
+                if not isinstance(value, (Env, spaces.Space)) and not _is_backend(value):
+                    raise NoSnapshot("an object with two names")
                 continue
             members = list(_members(value))
+            if not all(map(_in_every_twin, members)):
+                raise NoSnapshot("an object that a twin may not have, or not of this class")
             if members:
-                inside[name] = [self.of(each) if id(each) not in self.met else {} for each in members]
+                inside[name] = [self.of(each, depth + 1) if id(each) not in self.met else {} for each in members]
             else:
                 data[name] = self.plain(value)
-        return {"attributes": data, "inside": inside}
+        return {"attributes": data, "inside": inside, "all": True}
 
     def plain(self, value: object) -> object:
-        encoded = encode_or_none(value)
-        if encoded is None:
+        """A value that is data, and shares nothing that can change."""
+        if encode_or_none(value) is None:
             raise NoSnapshot(type(value).__name__)
-        for array in encoded.arrays:
-            if array.nbytes and any(np.may_share_memory(array, other) for other in self.memory):
-                raise NoSnapshot("arrays that share memory")
-        self.memory += encoded.arrays
+        for each in _changeable(value):
+            if isinstance(each, (set, frozenset)):
+                raise NoSnapshot("a set, whose order would be another one")
+            if id(each) in self.met:
+                raise NoSnapshot("something with two names")
+            self.met[id(each)] = each
+            if isinstance(each, np.ndarray):
+                if each.nbytes and any(np.may_share_memory(each, other) for other in self.memory):
+                    raise NoSnapshot("arrays that share memory")
+                self.memory.append(each)
         return value
+
+
+DEEPEST = 30
+"""Objects inside each other; an env with more has a structure of its own, such as a linked list."""
+
+
+def _changeable(value: object) -> Iterator[object]:
+    """All parts of a value that can change, itself included."""
+    if isinstance(value, (dict, list, tuple, deque, set, frozenset)):
+        if not isinstance(value, (tuple, frozenset)) or (isinstance(value, frozenset) and len(value) > 1):
+            yield value
+        for member in (*value.keys(), *value.values()) if isinstance(value, dict) else value:
+            yield from _changeable(member)
+    elif is_dataclass(value) and not isinstance(value, type):
+        yield value
+        for member in vars(value).values() if hasattr(value, "__dict__") else ():
+            yield from _changeable(member)
+    elif (
+        isinstance(value, (np.ndarray, np.random.Generator, np.random.RandomState, bytearray))
+        or type(value).__module__ == "random"
+    ):
+        yield value
+
+
+def _inner(space: AnySpace) -> Iterator[AnySpace]:
+    """The spaces inside a space."""
+    parts = getattr(space, "spaces", ())
+    for part in parts.values() if isinstance(parts, Mapping) else parts:
+        yield part
+        yield from _inner(part)
+
+
+def _in_every_twin(value: object) -> bool:
+    """True for objects that a twin has in the same place: envs, spaces, what gymnasium's wrappers keep, and what says its state."""
+    known = isinstance(value, (Env, spaces.Space)) or type(value).__module__.partition(".")[0] == "gymnasium"
+    return known or _is_backend(value) or has_state(value)
+
+
+def _has_slots(kind: type) -> bool:
+    return bool(vars(kind).get("__slots__", ())) and kind.__module__ not in ("typing", "abc", "collections.abc")
+
+
+def _is_backend(value: object) -> bool:
+    return any(_is(value, name) for name in BACKENDS)
 
 
 def _members(value: object) -> Iterator[object]:
@@ -117,14 +187,17 @@ def is_object(value: object) -> bool:
 
 def is_python(kind: type) -> bool:
     """True for classes without anything compiled among their bases: all that their instances have is in their attributes."""
-    for base in kind.__mro__:
-        if base is object:
-            continue
-        if type(base) not in (type, ABCMeta, EnumMeta) and type(base).__module__ not in ("typing", "typing_extensions"):
-            return False
-        if not base.__flags__ & HEAP_TYPE or not {"__dict__", "__slots__", "__weakref__", "__init__"} & vars(base).keys():
-            return base.__module__ in ("typing", "abc", "collections.abc")
-    return True
+    return all(base is object or _is_python(base) for base in kind.__mro__)
+
+
+def _is_python(base: type) -> bool:
+    if type(base) not in (type, ABCMeta, EnumMeta) and type(base).__module__ not in ("typing", "typing_extensions"):
+        return False
+    if base.__module__ in ("typing", "abc", "collections.abc"):
+        return True
+    made_here = {"__dict__", "__slots__", "__weakref__", "__init__"} & vars(base).keys()
+    inherits = any(each is not object and _is_python(each) for each in base.__bases__)  # then it has no such names of its own
+    return bool(base.__flags__ & HEAP_TYPE) and (bool(made_here) or inherits)
 
 
 def _load(owner: object, state: Any) -> None:  # Any: as above
@@ -137,18 +210,15 @@ def _load(owner: object, state: Any) -> None:  # Any: as above
         next(load for name, (_, load) in BACKENDS.items() if _is(owner, name))(owner, state["backend"])
         return
     for name, parts in state["inside"].items():
-        found = vars(owner)[name]
-        members = (
-            [found] if not isinstance(found, (list, tuple, dict)) else list(found.values() if isinstance(found, dict) else found)
-        )
-        for member, part in zip(members, parts, strict=True):
+        for member, part in zip(list(_members(vars(owner)[name])), parts, strict=True):
             _load(member, part)
+    if "all" in state:
+        known = state["attributes"].keys() | state["inside"].keys()
+        for name in [name for name, value in vars(owner).items() if name not in known and encode_or_none(value) is not None]:
+            if not is_constant(vars(owner)[name]):
+                delattr(owner, name)
     for name, value in state["attributes"].items():
-        present = vars(owner).get(name) if hasattr(owner, "__dict__") else None
-        if isinstance(present, np.ndarray) and isinstance(value, np.ndarray) and _fits(present, value):
-            present[...] = value  # others may look at the same memory
-        else:
-            object.__setattr__(owner, name, value)
+        object.__setattr__(owner, name, value)
 
 
 def _fits(present: Array, value: Array) -> bool:

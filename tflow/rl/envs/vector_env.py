@@ -138,6 +138,15 @@ class VectorEnvs(Envs):
             self._fail(error, "load")
         self._resetting, self._masked, self._unused_seed = state["resetting"], state["masked"], None
 
+    def renew(self) -> None:
+        try:
+            self._env.close()
+            self._env = self._make(None)
+        except Exception as error:
+            self.faults.refuse(error, "make")
+        self._send, self._recv = _halves(self._env)
+        self._unused_seed = None
+
     def close(self) -> None:
         self._env.close()
 

@@ -229,8 +229,10 @@ class MultiWorker(RolloutWorker):
 
     def state(self) -> dict[str, Any]:  # Any: as in the base class
         envs = None if self.turns is None else self.envs.state()
-        if envs is None:
+        if envs is None and self.turns is not None:
             self.restart_episodes()
+            self.envs.renew()
+            self.say_not_saved()
         return {
             **super().state(),
             "turns": self.turns,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from tflow.rl.rollout.worker_spec import WorkerSpec
 
 
+log = logging.getLogger("tflow")
 PARTS_MISSING = (
     "the workers are sent only the weights that act, but this needs those of all parts. Say so in the agent: "
     'Agent(loss, sends="all").'
@@ -66,6 +68,7 @@ class RolloutWorker(ABC):
         """The latest evaluation."""
         self.deterministic = True
         """Evaluate with the most likely actions; False samples them."""
+        self.said_not_saved = False
         self.policies: dict[str, Policy] = {}
         self.explorers: dict[str, Explorer] = {}
 
@@ -98,6 +101,12 @@ class RolloutWorker(ABC):
             setattr(self, name, state[name])
         for name, policy in self.policies.items():
             policy.restore(state["policies"][name])
+
+    def say_not_saved(self) -> None:
+        """Say once that the envs have no state that can be saved."""
+        if not self.said_not_saved and self.shard.index == 0:
+            log.warning("%s has no state that can be saved: its episodes end at every checkpoint.", self.spec.env.name)
+        self.said_not_saved = True
 
     @abstractmethod
     def close(self) -> None:
@@ -388,8 +397,11 @@ class SingleWorker(RolloutWorker):
 
     def state(self) -> dict[str, Any]:  # Any: as in the base class
         envs = [lane.envs.state() for lane in self.lanes] if self.started else []
-        if None in envs:
+        if None in envs:  # they start anew, here and where the state is loaded
             self.restart_episodes()
+            for lane in self.lanes:
+                lane.envs.renew()
+            self.say_not_saved()
         return {
             **super().state(),
             "started": self.started,

@@ -1,0 +1,36 @@
+"""Asynchronous runs on Ray, with processes that die, repeated in this process: the same metrics and weights, bit for bit."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.algos.test_algorithms import SMALL
+from tests.laws.world import ray_session
+from tests.on_ray.test_resume import process
+from tflow.algos.training_run import COMPARE_EVERY, Stop
+from tflow.runtime.recording import ReplayRuntime
+
+pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("bounded")]
+
+
+@pytest.mark.parametrize("name", ["A3C", "IMPALA", "ApeX", "SAC"])
+def test_a_run_with_a_death_is_repeated(name: str, tmp_path: Path) -> None:
+    path, found, again = tmp_path / "recording.txt", [], []
+    with ray_session() as session:
+        run = SMALL[name].run(runtime=session, seed=3, record=path, eval_every=200, eval_episodes=2, stop=Stop(updates=120))
+        for metrics in run:
+            found.append({key: value for key, value in metrics.flat().items() if not key.startswith("busy/")})
+            if len(found) == 30:
+                os.kill(run.run.ask(run.workers, process)[0], signal.SIGKILL)
+        weights = run.policy().flat.get()
+    with ReplayRuntime(path) as replay:
+        run = SMALL[name].run(runtime=replay, seed=3, eval_every=200, eval_episodes=2, stop=Stop(updates=120))
+        again = [{key: value for key, value in each.flat().items() if not key.startswith("busy/")} for each in run]
+    assert [str(each) for each in again[:-1]] == [str(each) for each in found[:-1]]  # the last has the final evaluation
+    assert run.policy().flat.get().tobytes() == weights.tobytes()
+    assert replay.compared == -(-len(found) // COMPARE_EVERY)
+    assert any("!" in line for line in path.read_text().splitlines()), "somebody died"
