@@ -2,8 +2,8 @@
 
 An env of one's own says it: ``state()`` and ``load(state)``. Of all others the attributes are taken, of the env and of its
 wrappers, if they are data; functions, classes and spaces are the same in a twin. MuJoCo and the Arcade Learning Environment have
-ways of their own. If there is anything else in an env, such as the world of a physics engine, or if two attributes share something
-that can change, it has no state that could be saved, and nothing is guessed.
+ways of their own. If there is anything else in an env, such as the world of a physics engine, or if two attributes share
+something that can change, it has no state that could be saved, and nothing is guessed.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import is_dataclass
 from enum import EnumMeta
+from importlib import import_module
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any, cast
 
@@ -148,8 +149,7 @@ def _inner(space: AnySpace) -> Iterator[AnySpace]:
         yield part
         yield from _inner(part)
 
-
-def _in_every_twin(value: object) -> bool:
+    """True for objects that a twin has in the same place: envs, spaces, what wrappers of gymnasium keep, what says its state."""
     """True for objects that a twin has in the same place: envs, spaces, what gymnasium's wrappers keep, and what says its state."""
     known = isinstance(value, (Env, spaces.Space)) or type(value).__module__.partition(".")[0] == "gymnasium"
     return known or _is_backend(value) or has_state(value)
@@ -241,8 +241,7 @@ COMPUTED = (
 
 def _save_mujoco(data: Any) -> dict[str, object]:  # Any: mujoco has no types
     """The state of the integrator, and what it has computed: some envs look at that before the next step."""
-    import mujoco  # type: ignore[import-untyped, unused-ignore]  # it has no types
-
+    mujoco: Any = import_module("mujoco")  # Any: it has no types
     kind = mujoco.mjtState.mjSTATE_INTEGRATION
     state = np.empty(mujoco.mj_stateSize(data.model, kind))
     mujoco.mj_getState(data.model, data, state, kind)
@@ -252,8 +251,7 @@ def _save_mujoco(data: Any) -> dict[str, object]:  # Any: mujoco has no types
 
 
 def _load_mujoco(data: Any, state: dict[str, Any]) -> None:  # Any: as above
-    import mujoco
-
+    mujoco: Any = import_module("mujoco")  # Any: as above
     mujoco.mj_setState(data.model, data, state["state"], mujoco.mjtState.mjSTATE_INTEGRATION)
     mujoco.mj_forward(data.model, data)
     for name, value in state["computed"].items():
