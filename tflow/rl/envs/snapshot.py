@@ -149,8 +149,9 @@ def _inner(space: AnySpace) -> Iterator[AnySpace]:
         yield part
         yield from _inner(part)
 
+
+def _in_every_twin(value: object) -> bool:
     """True for objects that a twin has in the same place: envs, spaces, what wrappers of gymnasium keep, what says its state."""
-    """True for objects that a twin has in the same place: envs, spaces, what gymnasium's wrappers keep, and what says its state."""
     known = isinstance(value, (Env, spaces.Space)) or type(value).__module__.partition(".")[0] == "gymnasium"
     return known or _is_backend(value) or has_state(value)
 
