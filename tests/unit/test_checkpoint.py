@@ -9,9 +9,9 @@ import random
 import shutil
 import tempfile
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from enum import Enum
+from enum import Enum, Flag, auto
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -24,9 +24,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from safetensors.numpy import load_file
 
-from tflow import Iter, Live, LiveOp, Shard, Stateful, create_actors, from_actors, from_range
+from tflow import Iter, Live, LiveOp, Run, Shard, Stateful, create_actors, from_actors, from_range, par_from_iterables
 from tflow.combinators.actors import Actors
-from tflow.errors import CheckpointError, PlanError
+from tflow.errors import CheckpointError, OperatorError, PlanError
 from tflow.state import folders
 from tflow.state.folders import ARRAYS, ASIDE, FORMAT, MANIFEST, STATE, checkpoint_in, checkpoints_in, read
 from tflow.state.values import Encoded, decode, encode
@@ -349,7 +349,9 @@ class Handle:
 
 
 class Sends(LiveOp[int, int]):
-    def __init__(self, workers: Actors[Handle]) -> None:
+    """Sends a message that nobody could find again."""
+
+    def __init__(self, workers: Actors[Counter_]) -> None:
         self.workers = workers
 
     def apply(self, live: Live, item: int) -> int:
@@ -412,6 +414,14 @@ def test_what_can_be_known_before_is_said_before(stream: Iter[object], said: str
     plan().validate(saving=True)
 
 
+def test_messages_are_saved_by_the_name_of_what_they_call(tmp_path: Path) -> None:
+    workers = create_actors(make_counter, num=1)
+    with from_actors(workers, Counter_.next).gather_sync().for_each(Sends(workers)).run() as run:
+        next(run)
+        with pytest.raises(CheckpointError, match="A message that calls .*lambda.* cannot be saved"):
+            run.save(tmp_path / "saved")
+
+
 def test_actors_that_live_in_the_session_are_not_written_over(tmp_path: Path) -> None:
     from tflow import LocalRuntime
 
@@ -444,3 +454,101 @@ def test_read_gives_what_was_written(tmp_path: Path) -> None:
     manifest, encoded = read(tmp_path / "saved")
     assert manifest["plan"] == plan().fingerprint
     assert len(encoded.tree["cells"]) == len(plan().run()._started().site.cells)
+
+
+# --------------------------------------------------------------------------- odd moments and odd values
+
+
+class Rights(Flag):
+    READ = auto()
+    WRITE = auto()
+
+
+def test_flags_that_stand_together_come_back() -> None:
+    for value in (Rights.READ, Rights.READ | Rights.WRITE, Rights(0)):
+        assert decode(through_json(encode(value))) == value
+
+
+def test_what_would_come_back_as_something_else_is_refused() -> None:
+    for value in (np.ma.masked_array([1, 2], [True, False]), torch.nn.Parameter(torch.ones(2)), torch.ones(2).to_sparse()):
+        with pytest.raises(CheckpointError, match="cannot be saved"):
+            encode(value)
+
+
+def drawn(number: int) -> Iterator[float]:
+    for _ in range(3):
+        yield number + random.random()
+
+
+@pytest.mark.parametrize("items", range(7))
+def test_generators_that_draw_are_read_ahead_before_random_numbers_are_saved(items: int, tmp_path: Path) -> None:
+    def fresh() -> Iter[float]:
+        return from_range(6).flat_map(drawn)
+
+    random.seed(1)
+    expected = list(fresh().run())
+    random.seed(1)
+    run = fresh().run()
+    before = [next(run) for _ in range(items)]
+    run.save(tmp_path / "saved")
+    assert before + list(fresh().run(resume=tmp_path / "saved")) == expected
+
+
+@pytest.mark.parametrize(("first", "then"), [(1, 3), (3, 1)])
+@pytest.mark.parametrize("gather", ["gather_sync", "gather_async"])
+def test_a_pool_that_was_resized_just_before(first: int, then: int, gather: str, tmp_path: Path) -> None:
+    def counting() -> tuple[Actors[Counter_], Iter[int]]:
+        workers = create_actors(make_counter, num=first, name="counters")
+        stream: Iter[int] = getattr(from_actors(workers, Counter_.next), gather)()
+        return workers, stream
+
+    workers, stream = counting()
+    with stream.run() as run:
+        for _ in range(4):
+            next(run)
+        run.resize(workers, then)
+        run.save(tmp_path / "saved")
+        after = [next(run) for _ in range(9)]
+    with counting()[1].run(resume=tmp_path / "saved") as run:
+        assert [next(run) for _ in range(9)] == after
+
+
+def test_an_operator_cannot_save_the_run_that_it_is_in(tmp_path: Path) -> None:
+    runs: list[Run[int]] = []
+
+    def save(number: int) -> int:
+        if number == 2:
+            runs[0].save(tmp_path / "saved")
+        return number
+
+    runs.append(from_range(5).map(save).run())
+    with pytest.raises(OperatorError, match="A run is saved between two items, not by its own operators"):
+        list(runs[0])
+
+
+def test_values_that_an_actor_only_holds_are_not_written() -> None:
+    stream = par_from_iterables([lambda: iter([1, 2, 3]), lambda: iter([4, 5, 6])]).gather_sync()
+    with stream.run() as run:
+        before = [next(run), next(run), next(run)]
+        saved = run.snapshot()
+    assert before + list(stream.run(resume=saved)) == [1, 4, 2, 5, 3, 6]
+
+
+class Refuses(Counter_):
+    def state(self) -> int:
+        raise ValueError("not now")
+
+    def load(self, state: int) -> None:
+        return
+
+
+def make_refusing(shard: Shard) -> Refuses:
+    return Refuses()
+
+
+def test_a_state_that_cannot_be_had_is_a_sentence(tmp_path: Path) -> None:
+    with from_actors(create_actors(make_refusing, num=1), Counter_.next).gather_sync().run() as run:
+        next(run)
+        with pytest.raises(CheckpointError, match=r"Refuses.state\(\) raised ValueError: not now"):
+            run.save(tmp_path / "saved")
+        assert next(run) == 2
