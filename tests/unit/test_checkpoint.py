@@ -418,7 +418,7 @@ def test_messages_are_saved_by_the_name_of_what_they_call(tmp_path: Path) -> Non
     workers = create_actors(make_counter, num=1)
     with from_actors(workers, Counter_.next).gather_sync().for_each(Sends(workers)).run() as run:
         next(run)
-        with pytest.raises(CheckpointError, match="A message that calls .*lambda.* cannot be saved"):
+        with pytest.raises(CheckpointError, match=r"A message that calls .*lambda.* cannot be saved"):
             run.save(tmp_path / "saved")
 
 
