@@ -35,7 +35,7 @@ ALIVE, DEAD, GONE = "alive", "dead", "gone"
 
 
 def names_for(sink: nodes.Node) -> CheckpointNames:
-    """CheckpointNames for the checkpoints of a plan, which may call methods of its own modules."""
+    """Names for the checkpoints of a plan, which may call methods of its own modules."""
     kinds: list[type] = [type(node.operator) for node in graph.walk(sink) if node.operator is not None]
     kinds += [kind for actors in graph.actors_in(sink) if (kind := actors.actor_class()) is not None]
     return CheckpointNames(frozenset(base.__module__ for kind in kinds for base in kind.__mro__))
