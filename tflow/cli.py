@@ -67,9 +67,9 @@ def replay(
 ) -> None:
     """Repeat a recorded run in this process, or run a saved schedule again and print what happens."""
     if file.is_dir():
-        from tflow.commands.runs import repeat
+        from tflow.commands.runs import replay_run
 
-        typer.secho(repeat(file, until, debugger=pdb), fg=typer.colors.GREEN)
+        typer.secho(replay_run(file, until, debugger=pdb), fg=typer.colors.GREEN)
         return
     from tflow.testing.history import LATEST
     from tflow.testing.schedules import Saved

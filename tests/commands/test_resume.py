@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import signal
 import subprocess
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 from tests.commands.conftest import Typed
 from tests.commands.test_train import QUICK, SCRIPT
 from tflow import Policy
+from tflow.settings.files import read_file
 from tflow.state.folders import checkpoints_in
 
 TRAIN = ("train", "ppo", *QUICK, "--eval-every", "500", "--eval-episodes", "2", "--plain")
@@ -25,7 +25,9 @@ def weights(folder: Path) -> bytes:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
-def test_a_run_that_was_ended_goes_on_as_if_it_had_not_been(tmp_path: Path, number: signal.Signals, typed: Typed) -> None:
+def test_a_run_that_was_ended_goes_on_as_if_it_had_not_been(
+    tmp_path: Path, number: signal.Signals, typed: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
     command = [str(SCRIPT), *TRAIN, "--out", "run", "--save-every", "200"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path) as started:
         try:
@@ -39,7 +41,7 @@ def test_a_run_that_was_ended_goes_on_as_if_it_had_not_been(tmp_path: Path, numb
     run = tmp_path / "run"
     reached = int(checkpoints_in(run / "checkpoints")[-1].name)
     until = str(reached + 500)
-    os.chdir(tmp_path)
+    monkeypatch.chdir(tmp_path)
     code, _, err = typed("train", "--resume", "run", "--stop-steps", until, "--plain")
     assert (code, err) == (0, "")
     assert typed(*TRAIN, "--out", "whole", "--stop-steps", until)[0] == 0
@@ -50,8 +52,10 @@ def test_a_run_that_was_ended_goes_on_as_if_it_had_not_been(tmp_path: Path, numb
     assert steps == sorted(steps), "rows of what was lost are gone"
 
 
-def test_a_finished_run_goes_on_with_a_new_end_and_says_so_without_one(tmp_path: Path, typed: Typed) -> None:
-    os.chdir(tmp_path)
+def test_a_finished_run_goes_on_with_a_new_end_and_says_so_without_one(
+    tmp_path: Path, typed: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     assert typed(*TRAIN, "--out", "run", "--stop-steps", "300")[0] == 0
     code, _, err = typed("train", "--resume", "run")
     assert code == 2
@@ -66,14 +70,14 @@ def test_a_finished_run_goes_on_with_a_new_end_and_says_so_without_one(tmp_path:
     [
         (("--resume", "nowhere"), "--resume: nowhere does not exist."),
         (("--resume", "empty"), "--resume: empty has no config.toml, so tflow train has not written it."),
-        (("--resume", "run", "--seed", "3"), "--resume goes on with the settings of its run; leave out --seed."),
+        (("--resume", "run", "--seed", "3"), "--resume takes the settings of its run; leave out --seed."),
         (("--resume", "run", "--stop-steps", "900", "--lr", "0.1"), "is of another plan"),
         (("ppo", "--save-every", "soon"), "save_every must be a time such as 30s, 5m or 2h, or a number of env steps"),
         (("--resume", "bare", "--stop-steps", "900"), "There is no checkpoint in bare."),
     ],
 )
-def test_sentences(tmp_path: Path, typed: Typed, words: tuple[str, ...], said: str) -> None:
-    os.chdir(tmp_path)
+def test_sentences(tmp_path: Path, typed: Typed, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], said: str) -> None:
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "empty").mkdir()
     typed(*TRAIN, "--out", "run", "--stop-steps", "100")
     typed(*TRAIN, "--out", "bare", "--stop-steps", "100", "--save-every", "none")
@@ -82,7 +86,7 @@ def test_sentences(tmp_path: Path, typed: Typed, words: tuple[str, ...], said: s
     assert said in err
 
 
-def test_interrupted_before_the_first_report(tmp_path: Path, typed: Typed) -> None:
+def test_interrupted_before_the_first_report(tmp_path: Path) -> None:
     command = [str(SCRIPT), "train", "ppo", "--num-envs", "64", "--fragment", "4000", "--out", "run", "--plain"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path) as started:
         try:
@@ -96,3 +100,26 @@ def test_interrupted_before_the_first_report(tmp_path: Path, typed: Typed) -> No
     assert "Interrupted before the first report: nothing has been learned yet." in out
     assert (tmp_path / "run" / "policy.safetensors").exists()
     assert checkpoints_in(tmp_path / "run" / "checkpoints")
+
+
+def test_settings_and_the_best_policy_outlive_a_resume(tmp_path: Path, typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    typed(*TRAIN, "--out", "first", "--stop-steps", "300")
+    typed(*TRAIN, "--out", "run", "--stop-steps", "1_300", "--save-every", "200", "--from", "first")
+    before, best = read_file(tmp_path / "run" / "config.toml")[1], json.loads((tmp_path / "run" / "run.json").read_text())
+    assert (before["save_every"], before["start_from"]) == ("200", str(tmp_path / "first"))
+    assert typed("train", "--resume", "run", "--stop-steps", "1_400", "--plain")[0] == 0
+    after, later = read_file(tmp_path / "run" / "config.toml")[1], json.loads((tmp_path / "run" / "run.json").read_text())
+    assert {**before, "stop_steps": 0} == {**after, "stop_steps": 0}
+    assert later["best_chosen_by"] >= best["best_chosen_by"]
+    assert later["best_evaluation"] is not None
+
+
+def test_a_folder_that_is_taken_keeps_its_recording(tmp_path: Path, typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    typed(*TRAIN, "--out", "run", "--stop-steps", "300", "--record")
+    before = (tmp_path / "run" / "recording.txt").read_bytes()
+    code, _, err = typed(*TRAIN, "--out", "run", "--stop-steps", "300", "--record")
+    assert (code, err) == (2, "There is a run in 'run' already. Choose another folder, or remove that one.\n")
+    assert (tmp_path / "run" / "recording.txt").read_bytes() == before
+    assert "hashes of the weights agree" in typed("replay", "run")[1]

@@ -46,7 +46,6 @@ def test_another_plan_or_seed_is_refused_and_the_first_difference_is_named(tmp_p
     plan = par_from_range(8).gather_async()
     with plan.run(record=path) as run:
         list(run)
-        run.closed  # noqa: B018  # it is over
     with pytest.raises(Differs, match="The recording is of another plan"):
         from_range(3).run(runtime=ReplayRuntime(path))
     lines = path.read_text().splitlines()

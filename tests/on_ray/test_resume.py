@@ -13,8 +13,10 @@ from tests.algos.test_algorithms import SMALL
 from tests.algos.test_resume import numbers, plan_of, reports
 from tests.laws.test_restore import Add, Sum
 from tests.laws.world import ray_session
+from tests.on_ray.mortals import is_gone, wait_until
 from tflow import create_actor, from_range
 from tflow.algos import ApeX
+from tflow.algos.evaluation import reporting
 from tflow.combinators.actors import Actors
 from tflow.rl.metrics import Metrics
 from tflow.runtime.executor import Run
@@ -106,3 +108,18 @@ def test_an_actor_that_is_killed_in_the_midst_goes_on_from_the_save(tmp_path: Pa
         back = next(n for n in range(1, len(rest)) if rest[n] <= rest[n - 1])
         assert 50 < rest[back] < 60, "with what it had been given when it was saved"
     assert "Shard sum[0] is back" in caplog.text
+
+
+def test_a_worker_that_dies_just_before_does_not_hinder_a_save(tmp_path: Path) -> None:
+    plan = SMALL["A3C"].plan()
+    with ray_session() as session, plan.run(seed=3, runtime=session) as run:
+        before = reports(run, 20)[-1]
+        pid = run.ask(reporting(plan).workers, process)[0]
+        os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: is_gone(pid), "the process ends")
+        run.save(tmp_path / "saved")
+    with ray_session() as session, SMALL["A3C"].plan().run(resume=tmp_path / "saved", runtime=session) as run:
+        after = reports(run, 40)[-1]
+        assert after["updates"] == before["updates"] + 40
+        assert run.ledger.balanced
+        assert {shard.incarnation for pool in session.pools.values() for shard in pool.shards} == {0, 1}

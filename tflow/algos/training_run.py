@@ -141,7 +141,7 @@ class TrainingRun:
         self.start_from = start_from
         """The saved policies whose weights it started with; None if they were fresh."""
         self.resumed_from = resumed_from
-        """The checkpoint that it goes on from; None if it began anew."""
+        """The checkpoint that it was resumed from; None if it was not."""
         self.metrics: Metrics | None = None
         """The latest metrics."""
         self.outcome = ""

@@ -70,7 +70,7 @@ class Actors(Generic[W_co]):
     """How long an event may take before the actor counts as hung."""
     place: Place = ANYWHERE
     restores: bool = False
-    """One that dies comes back with its state in the latest checkpoint of the run. Without one it starts anew, and says so."""
+    """One that dies is restored from the latest checkpoint of the run. Without a checkpoint it starts fresh, with a warning."""
 
     def __post_init__(self) -> None:
         where = type(self).__name__

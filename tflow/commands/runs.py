@@ -77,8 +77,8 @@ def tell(found: Trained, folder: Path) -> None:
         raise SystemExit(found.exit_code)
 
 
-def go_on(folder: Path, words: Sequence[str], options: Mapping[str, object | None], *, plain: bool) -> None:
-    """Go on with the run in a folder."""
+def resume_run(folder: Path, words: Sequence[str], options: Mapping[str, object | None], *, plain: bool) -> None:
+    """Resume the run in a folder."""
     if not (folder / CONFIG).exists():
         said = f"has no {CONFIG}, so tflow train has not written it" if folder.exists() else "does not exist"
         raise PlanError(f"--resume: {folder} {said}. In Python, train(plan, resume=...) goes on with a plan of your own.")
@@ -106,14 +106,15 @@ def outcome_of(folder: Path) -> str | None:
     return str(found.get("outcome")) if found.get("status") == "finished" else None
 
 
-def several(choice: Choice, seeds: Sequence[int], out: Path | None, *, plain: bool) -> None:
+def several(choice: Choice, seeds: Sequence[int], out: Path | None, *, plain: bool, record: bool = False) -> None:
     """A run per seed, and mean and standard deviation of those that have finished."""
     console = Output(highlight=False, markup=False, soft_wrap=True)
     rows: list[dict[str, float]] = []
     with place_for(choice, out) as folder:
         try:
             for seed in seeds:
-                each = trained(choice._replace(run=replace(choice.run, seed=seed)), folder / f"seed-{seed}", plain=plain)
+                one = choice._replace(run=replace(choice.run, seed=seed))
+                each = trained(one, folder / f"seed-{seed}", plain=plain, record=record)
                 if each.interrupted:
                     break
                 rows.append({"seed": seed, **scores(each.run), "seconds": round(each.seconds, 1)})
@@ -186,7 +187,7 @@ def trained(choice: Choice, folder: Path, *, plain: bool, resume: Path | None = 
     return Trained(run, keeper.seconds, keeper.best_in_words, code)
 
 
-def repeat(folder: Path, until: int | None, *, debugger: bool) -> str:
+def replay_run(folder: Path, until: int | None, *, debugger: bool) -> str:
     """Repeat a recorded run in this process, and say what was found. With ``debugger``, it stops there at the end."""
     from tflow.runtime.recording import ReplayRuntime
 

@@ -55,7 +55,7 @@ def train(
     ] = None,
     resume: Annotated[
         Path | None,
-        typer.Option(metavar="RUN", help="Go on with the run in this folder, exactly where it was; --stop-... say how far."),
+        typer.Option(metavar="RUN", help="Resume the run in this folder, exactly; --stop-... say how far."),
     ] = None,
     save_every: Annotated[
         str | None,
@@ -84,7 +84,7 @@ def train(
             algos(algo)
         return
     from tflow.commands.choice import chosen
-    from tflow.commands.runs import go_on, several, single
+    from tflow.commands.runs import resume_run, several, single
 
     if out == "":
         raise PlanError("--out is empty. Name a folder, or leave it out for a new one in runs/.")
@@ -110,16 +110,16 @@ def train(
     if resume is not None:
         for flag, given in (("--config", config), ("--seed", seed), ("--seeds", seeds), ("--out", out), ("--from", start_from)):
             if given is not None:
-                raise PlanError(f"--resume goes on with the settings of its run; leave out {flag}.")
+                raise PlanError(f"--resume takes the settings of its run; leave out {flag}.")
         if record:
             raise PlanError("--record writes a run down from its beginning; leave it out with --resume.")
-        go_on(resume, words, options, plain=plain)
+        resume_run(resume, words, options, plain=plain)
         return
     choice = chosen(words, options, config)
     if seeds is None:
         single(choice, folder, plain=plain, record=record)
     else:
-        several(choice, seeds_in(seeds), folder, plain=plain)
+        several(choice, seeds_in(seeds), folder, plain=plain, record=record)
 
 
 def seeds_in(text: str) -> list[int]:

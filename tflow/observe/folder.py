@@ -31,7 +31,7 @@ from datetime import UTC, datetime
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import tflow
 from tflow.algos.training_run import Callback, TrainingRun
@@ -46,7 +46,8 @@ from tflow.observe.monitor import TrainingMonitor
 from tflow.rl.envs.env_spec import EnvSpec
 from tflow.rl.metrics import Metrics
 from tflow.rl.policy.files import BEST, LATEST, START, file_of
-from tflow.settings.files import written
+from tflow.settings.fields import configured
+from tflow.settings.files import read_file, written
 from tflow.settings.period import Period
 from tflow.settings.run import RunSettings
 from tflow.settings.values import shown
@@ -89,6 +90,7 @@ class RunFolder(Callback):
     ) -> None:
         self.path = Path(path)
         self.save_every_s = check.positive("RunFolder", "save_every_s", save_every_s)
+        self.checkpoint_every, self.keep = checkpoint_every, keep
         period = None if checkpoint_every is None else Period.of("RunFolder: checkpoint_every", checkpoint_every)
         self.checkpoints = None if period is None else Checkpoints(self.path / CHECKPOINTS, period, keep)
         self.unwritten: dict[str, str] = {}
@@ -113,12 +115,12 @@ class RunFolder(Callback):
         self._log_at = self._save_at = self._started_at = 0.0
         self._began = ""
 
-    def goes_on(self, run: TrainingRun) -> bool:
+    def resumes(self, run: TrainingRun) -> bool:
         """True if the run was resumed from a checkpoint in this folder."""
         return run.resumed_from is not None and self.path.resolve() in run.resumed_from.resolve().parents
 
     def started(self, run: TrainingRun) -> None:
-        if not self.goes_on(run) and any((self.path / name).exists() for name in WRITTEN):
+        if not self.resumes(run) and any((self.path / name).exists() for name in WRITTEN):
             raise PlanError(f"There is a run in {str(self.path)!r} already. Choose another folder, or remove that one.")
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -129,10 +131,11 @@ class RunFolder(Callback):
     def _begin(self, run: TrainingRun) -> None:
         """Write settings and plan, before anything is sampled."""
         self._describe(run)
-        manifest = read_manifest(run.resumed_from) if run.resumed_from is not None and self.goes_on(run) else {}
+        manifest = read_manifest(run.resumed_from) if run.resumed_from is not None and self.resumes(run) else {}
         before = manifest.get("folder", {})
         self._loggers = loggers_in(self.path, manifest.get("env_steps"))
-        self._evaluations, self.best = before.get("evaluations", 0), before.get("best") or float("-inf")
+        best = before.get("best")
+        self._evaluations, self.best = before.get("evaluations", 0), float("-inf") if best is None else best
         self._began = before.get("began") or datetime.now(UTC).isoformat(timespec="seconds")
         self._monitor, self.warnings = TrainingMonitor(), before.get("warnings", [])
         self._waiting = [(each, deque()) for each in self._loggers]
@@ -158,17 +161,24 @@ class RunFolder(Callback):
     def _describe(self, run: TrainingRun) -> None:
         """Write settings and plan."""
         if run.algorithm is not None:
-            settings = replace(RunSettings.of(run), start_from=self._start_from(run))
-            (self.path / CONFIG).write_text(written(run.algorithm, settings), encoding="utf-8")
+            settings = replace(RunSettings.of(run), start_from=self._start_from(run), **self._periods())
+            _replace_text(self.path / CONFIG, written(run.algorithm, settings))
         plan = run.run.plan
         title = "" if run.algorithm is None else f"{type(run.algorithm).__name__} on {run.workers.spec.env.name}"
         drawing = of_plan(plan, title)
         (self.path / "plan.txt").write_text(f"{text(plan, drawing)}\n", encoding="utf-8")
         (self.path / "plan.svg").write_text(svg(drawing), encoding="utf-8")
 
+    def _periods(self) -> dict[str, Any]:  # Any: settings of several kinds
+        """When checkpoints are written, as settings say it."""
+        return {"save_every": self.checkpoint_every, "keep": self.keep}
+
     def _start_from(self, run: TrainingRun) -> str | dict[str, str] | None:
         """What the run started from, as a file can say it. A policy that is in no file is saved here."""
         given, names = run.start_from, list(run.workers.spec.agents)
+        if given is None and self.resumes(run) and (self.path / CONFIG).exists():
+            kept = configured(RunSettings, read_file(self.path / CONFIG)[1], called=CONFIG).start_from
+            return dict(kept) if isinstance(kept, Mapping) else kept
         if given is None:
             return None
         if isinstance(given, Mapping):
@@ -291,10 +301,14 @@ class RunFolder(Callback):
 
     def _confirm_best(self, run: TrainingRun) -> None:
         """Evaluate the best policy on other episodes than those that it was chosen by, which favoured it."""
+        from tflow.rl.policy.policy import Policy
         from tflow.rl.rollout.evaluate import evaluate
         from tflow.rl.rollout.evaluation import CUT_AFTER
 
         spec = run.workers.spec
+        if not self._best_policies and math.isfinite(self.best):  # it was found before the run was resumed
+            with suppress(CheckpointError):  # files of policies of one's own class hold no code
+                self._best_policies = {name: Policy.load(self.path / file_of(BEST, name)) for name in run.workers.learners}
         if len(self._best_policies) == 1 and not any(loss.adapts for loss in spec.losses.values()):
             (policy,) = self._best_policies.values()
             found = evaluate(policy, spec.env, episodes=run.eval_episodes, seed=OTHER_EPISODES + run.seed, cut_after=CUT_AFTER)
@@ -331,9 +345,14 @@ class RunFolder(Callback):
             "best_chosen_by": self.best if math.isfinite(self.best) else None,
             "best_evaluation": self.best_confirmed,
         }
-        aside = self.path / f".{STATUS}"
-        aside.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
-        aside.replace(self.path / STATUS)
+        _replace_text(self.path / STATUS, json.dumps(found, indent=2) + "\n")
+
+
+def _replace_text(path: Path, text: str) -> None:
+    """Write a file as a whole: a process that is killed meanwhile leaves the one before."""
+    aside = path.with_name(f".{path.name}")
+    aside.write_text(text, encoding="utf-8")
+    aside.replace(path)
 
 
 def places(spec: WorkerSpec) -> dict[str, object]:

@@ -168,9 +168,10 @@ class Runtime(ABC):
         """Seconds on the runtime's clock."""
 
     @abstractmethod
-    def save_hosts(self, saves: Sequence[tuple[object, Path | None]], run: int) -> list[Encoded | Written]:
-        """The states of actors, given by their handles, and of what a run has in them. They have answered all calls that have
-        reached them. If there is a file for one, its arrays are written there, if it can be, by the actor itself."""
+    def save_hosts(self, saves: Sequence[tuple[object, Path | None]], run: int) -> list[Encoded | Written | None]:
+        """The states of actors, given by their handles, and of what a run has in them; None for one that has died. They have
+        answered all calls that have reached them. If there is a file for one, its arrays are written there, if it can be, by the
+        actor itself."""
 
     @abstractmethod
     def load_hosts(self, loads: Sequence[HostLoad]) -> None:

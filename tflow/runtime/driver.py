@@ -25,8 +25,8 @@ MIN_WAIT_S = 0.001
 """The shortest pause before an alarm; 0 would mean not to wait at all."""
 PATIENCE_S = 30.0
 """How long a driver waits for an answer before it says whom it waits for."""
-LEAST_HANG_S = 120.0
-"""No actor counts as hung before, unless ``timeout_s`` says so."""
+LEAST_HANG_S = 900.0
+"""No actor counts as hung before, unless ``timeout_s`` says so: an evaluation of long episodes may follow one of short ones."""
 POLLS_BETWEEN_COLLECTS = 64
 """After this many polls without an item the driver collects finished calls: a stream that is always ready starves no actor."""
 

@@ -103,7 +103,7 @@ class LocalRuntime(Runtime):
         assert isinstance(handle, Host)
         handle.forget(run)
 
-    def save_hosts(self, saves: Sequence[tuple[object, Path | None]], run: int) -> list[Encoded | Written]:
+    def save_hosts(self, saves: Sequence[tuple[object, Path | None]], run: int) -> list[Encoded | Written | None]:
         return [handle.save(run, file) for handle, file in saves if isinstance(handle, Host)]
 
     def load_hosts(self, loads: Sequence[HostLoad]) -> None:

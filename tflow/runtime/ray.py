@@ -314,11 +314,17 @@ class RayRuntime(Runtime):
                 self._receive(mailbox, acknowledged_by(ticket, mailbox.tickets))
         return not mailbox.tickets
 
-    def save_hosts(self, saves: Sequence[tuple[object, Path | None]], run: int) -> list[Encoded | Written]:
+    def save_hosts(self, saves: Sequence[tuple[object, Path | None]], run: int) -> list[Encoded | Written | None]:
         actors = [(handle, file) for handle, file in saves if isinstance(handle, Handle)]
         # On another machine, a folder of the same name may be another one: from there the arrays come through the store.
         refs = [handle.actor.save.remote(run, file if handle.node == self.home.node else None) for handle, file in actors]
-        return cast("list[Encoded | Written]", self._answers([handle for handle, _ in actors], refs))
+        found: list[Encoded | Written | None] = []
+        for (handle, _), ref in zip(actors, refs, strict=True):
+            try:
+                found += cast("list[Encoded | Written]", self._answers([handle], [ref]))
+            except ShardFailed:
+                found.append(None)
+        return found
 
     def load_hosts(self, loads: Sequence[HostLoad]) -> None:
         actors, refs = [], []

@@ -75,15 +75,18 @@ def surroundings() -> dict[str, str]:
 
 
 class RunRecorder:
-    """Writes down what happens."""
+    """Writes down what happens. The file is made when something does: a run that never begins writes over no other."""
 
     def __init__(self, path: Path, plan: str, seed: int) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self.file: TextIO = path.open("w", encoding="ascii")
-        self.write(json.dumps({"plan": plan, "seed": seed, **surroundings()}))
-        self.file.flush()
+        self.path = path
+        self.facts = {"plan": plan, "seed": seed, **surroundings()}
+        self.file: TextIO | None = None
 
     def write(self, *words: object) -> None:
+        if self.file is None:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self.file = self.path.open("w", encoding="ascii")
+            self.file.write(f"{json.dumps(self.facts)}\n")
         self.file.write(f"{' '.join(map(str, words))}\n")
 
     def reading(self, now: float) -> float:
@@ -104,10 +107,10 @@ class RunRecorder:
     def hashed(self, items: int, digest: str) -> None:
         """What the run was asked to hash."""
         self.write("h", items, digest)
-        self.file.flush()
 
     def close(self) -> None:
-        self.file.close()
+        if self.file is not None:
+            self.file.close()
 
 
 class Differs(CheckpointError):

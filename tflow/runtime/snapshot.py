@@ -102,16 +102,19 @@ def snapshot_into(driver: Driver, folder: Path | None) -> tuple[Encoded, Files]:
     waiting = {names.shard(shard): [names.call(call) for call in mine(shard.waiting, driver)] for shard in tuple(names.shards)}
     tree["pools"] = [encoder.part(pool.name, pool_state(pool, driver)) for pool in pools]
     tree["calls"] = [encoder.part(call.shard.place, call_state(call, driver, names, owners)) for call in names.calls]
-    # Gathers know shards that have left, and calls have named none that is not here by now.
-    tree["shards"] = [
-        encoder.part(shard.place, {**shard_state(shard, pools, driver, names), "waiting": waiting.get(number, [])})
-        for number, shard in enumerate(names.shards)
-    ]
     alive = [shard for shard in names.shards if shard.handle is not None]
     places = [None if folder is None else folder / f"{file_name(shard)}.safetensors" for shard in alive]
     states = runtime.save_hosts([(shard.handle, file) for shard, file in zip(alive, places, strict=True)], driver.run)
     tree["hosts"], files = [], {}
+    died = {shard for shard, state in zip(alive, states, strict=True) if state is None}
+    # Gathers know shards that have left, and calls have named none that is not here by now.
+    tree["shards"] = [
+        encoder.part(shard.place, {**shard_state(shard, pools, driver, names, shard in died), "waiting": waiting.get(number, [])})
+        for number, shard in enumerate(names.shards)
+    ]
     for shard, state in zip(alive, states, strict=True):
+        if state is None:
+            continue
         if isinstance(state, Encoded):
             part = encoder.embedded(state)
         else:
@@ -162,20 +165,21 @@ def pool_state(pool: LivePool, driver: Driver) -> Saved:
     }
 
 
-def shard_state(shard: LiveShard, pools: list[LivePool], driver: Driver, names: CheckpointNames) -> Saved:
+def shard_state(shard: LiveShard, pools: list[LivePool], driver: Driver, names: CheckpointNames, died: bool) -> Saved:
+    """What the driver knows of a shard; if it has ``died``, what the driver will know when it notices."""
     runtime = driver.runtime
     there = shard in shard.pool.shards or shard in shard.pool.draining
     return {
         "pool": pools.index(shard.pool),
         "index": shard.index,
-        "is": ALIVE if shard.handle is not None else DEAD if there else GONE,
+        "is": ALIVE if shard.handle is not None and not died else DEAD if there else GONE,
         "draining": shard.draining,
-        "incarnation": shard.incarnation,
+        "incarnation": shard.incarnation + died,
         "deaths": shard.deaths,
         "death_reason": shard.death_reason,
         "restart_in": max(0.0, shard.restart_at - runtime.now()),
         "events": driver.events.get(shard, 0),
-        "state": updates(shard.state, driver, names),
+        "state": updates(shard.sent if died else shard.state, driver, names),
         "sent": updates(shard.sent, driver, names),
         "versions": dict(shard.versions),
     }

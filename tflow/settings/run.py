@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 HUNG_AFTER = 20.0
-"""A worker that takes so many times as long as its longest call is ended and restarted, though not within two minutes."""
+"""A worker that takes so many times as long as its longest call is ended and restarted, but not within 15 minutes."""
 EVAL_EVERY, LEAST_EVAL_EVERY, EVALUATIONS = 25_000, 5_000, 20
 """What ``eval_every = "auto"`` means."""
 StartText: TypeAlias = str | Mapping[str, str]
