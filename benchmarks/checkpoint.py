@@ -2,8 +2,9 @@
 
 python -m benchmarks.checkpoint
 
-Each figure is the least of three saves of a run whose replay actor is full: one million CartPole rows, and 100,000 Atari
-observations of four frames, stored once each. On the local runtime the driver writes them; on Ray the replay actor does.
+Of a run whose replay actor is full: one million CartPole rows, and 100,000 Atari observations of four frames, stored once
+each. The first checkpoint writes everything; those after it, each after a hundredth of the rows was replaced, what has changed
+(the least and the most of three). On the local runtime the driver writes them; on Ray the replay actor does.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ def columns(rows: int, **more: np.ndarray) -> dict[str, np.ndarray]:
 class CartPoleRows:
     """A replay actor with a million rows and their priorities."""
 
+    stored: tuple[str, ...] = ("obs", "next_obs")
+
     def __init__(self) -> None:
         self.buffer: UniformBuffer = PrioritizedBuffer(1_000_000)
         rng, rows = np.random.default_rng(0), self.buffer.capacity // CHUNKS
@@ -45,8 +48,15 @@ class CartPoleRows:
             obs = {name: rng.random((rows, 4), dtype=np.float32) for name in ("obs", "next_obs")}
             self.buffer.insert(Batch(columns(rows, **obs), ends=np.arange(rows)))
 
-    def sample(self) -> int:
-        return len(self.buffer.sample(32))
+    def replace(self) -> int:
+        """Replace a hundredth of the rows, and update the priorities of some."""
+        rows = self.buffer.capacity // 100
+        batch = self.buffer.sample(rows)
+        if isinstance(self.buffer, PrioritizedBuffer):
+            self.buffer.update_priorities(batch["ids"], np.random.default_rng(0).random(rows))
+        obs = {name: batch[name] for name in self.stored}
+        self.buffer.insert(Batch(columns(rows, **obs), ends=np.array([rows - 1]), finals={"obs": batch["obs"][-1:]}))
+        return rows
 
     def state(self) -> object:
         return self.buffer.state(copies=False)
@@ -57,6 +67,8 @@ class CartPoleRows:
 
 class AtariRows(CartPoleRows):
     """A replay actor with 100,000 observations of four frames."""
+
+    stored = ("obs",)
 
     def __init__(self) -> None:
         self.buffer = UniformBuffer(100_000)
@@ -75,19 +87,22 @@ def atari(shard: Shard) -> AtariRows:
 
 
 def measured(name: str, session: Runtime, folder: Path) -> None:
-    """Save a run three times, and say what the best took."""
+    """Save a run four times, and say how long it paused and what was written."""
     replay = create_actors(cartpole if name == "cartpole" else atari, num=1, name="replay")
-    with session, from_actors(replay, CartPoleRows.sample).gather_sync().run(runtime=session) as run:
-        next(run)
-        pauses = []
-        for _ in range(3):
+    with session, from_actors(replay, CartPoleRows.replace).gather_sync().run(runtime=session) as run:
+        pauses, written = [], []
+        for number in range(4):
+            next(run)
             began = time.perf_counter()
-            run.save(folder / "saved")
+            run.save(folder / str(number))
             pauses.append(time.perf_counter() - began)
-        size = sum(file.stat().st_size for file in (folder / "saved").iterdir())
-    print(
-        f"{name:9} {type(session).__name__:13} {min(pauses):6.2f} s  {size / 1e6:8.1f} MB  {size / 1e9 / min(pauses):5.2f} GB/s"
-    )
+            files = [file.stat() for file in (folder / str(number)).iterdir()]
+            written.append(sum(file.st_size for file in files if file.st_nlink == 1) / 1e6)
+            if number:
+                shutil.rmtree(folder / str(number - 1))
+    shutil.rmtree(folder / str(number))
+    later = f"{min(pauses[1:]):5.2f} to {max(pauses[1:]):5.2f} s {max(written[1:]):8.1f} MB"
+    print(f"{name:9} {type(session).__name__:13} first {pauses[0]:5.2f} s {written[0]:8.1f} MB   then {later}", flush=True)
 
 
 def main() -> None:

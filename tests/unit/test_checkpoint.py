@@ -332,6 +332,102 @@ def test_the_newest_that_is_whole_is_taken(tmp_path: Path) -> None:
     assert "001" in said[0]
 
 
+# --------------------------------------------------------------------------- large arrays, in pages
+
+
+class Rows:
+    """An actor with a large array, some rows of which change with every item."""
+
+    def __init__(self, shard: Shard) -> None:
+        self.rows = np.arange(40_000, dtype=np.int32).reshape(-1, 4) + 1_000 * shard.index
+        self.at = 0
+
+    def change(self) -> int:
+        self.rows[self.at : self.at + 3] += 1
+        self.at += 3
+        return int(self.rows.sum())
+
+
+def changing() -> Iter[int]:
+    return from_actors(create_actors(Rows, num=2), Rows.change).gather_sync().take(12)
+
+
+@pytest.fixture
+def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folders, "PAGE_BYTES", 4_096)
+
+
+@pytest.mark.usefixtures("small_pages")
+def test_pages_that_have_not_changed_are_linked_and_not_written_again(tmp_path: Path) -> None:
+    with changing().run() as run:
+        next(run), next(run)
+        run.save(tmp_path / "a")
+        next(run), next(run)
+        run.save(tmp_path / "b")
+        expected = list(run)
+    pages = {path.name: path for path in (tmp_path / "a").glob("*-*-*-*.safetensors")}
+    again = {path.name: path for path in (tmp_path / "b").glob("*-*-*-*.safetensors")}
+    assert len(pages) == len(again) == 2 * -(-160_000 // 4_096)
+    written = [name for name, path in again.items() if path.stat().st_nlink == 1]
+    assert len(written) == 2, "each actor has changed one page"
+    assert all(again[name].samefile(pages[name]) for name in again.keys() & pages.keys())
+    shutil.rmtree(tmp_path / "a")  # what is linked stays
+    with changing().run(resume=tmp_path / "b") as run:
+        assert list(run) == expected
+
+
+@pytest.mark.usefixtures("small_pages")
+def test_a_resumed_run_links_the_pages_of_the_checkpoint_that_it_was_resumed_from(tmp_path: Path) -> None:
+    with changing().run() as run:
+        next(run)
+        run.save(tmp_path / "a")
+    with changing().run(resume=tmp_path / "a") as run:
+        next(run)
+        run.save(tmp_path / "b")
+        run.save(tmp_path / "b")  # over itself
+    assert sum(path.stat().st_nlink == 2 for path in (tmp_path / "b").iterdir()) > 60
+    with changing().run(resume=tmp_path / "b") as run:
+        assert len(list(run)) == 10
+
+
+@pytest.mark.usefixtures("small_pages")
+def test_pages_are_written_where_links_are_not_to_be_had(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_links(*_: object) -> None:
+        raise OSError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", no_links)
+    with changing().run() as run:
+        next(run)
+        run.save(tmp_path / "a")
+        run.save(tmp_path / "b")
+        expected = list(run)
+    shutil.rmtree(tmp_path / "a")
+    assert list(changing().run(resume=tmp_path / "b")) == expected
+
+
+@pytest.mark.usefixtures("small_pages")
+@pytest.mark.parametrize("harm", ["altered", "cut", "removed", "unnamed", "too large"])
+def test_a_checkpoint_with_a_damaged_page_is_refused(harm: str, tmp_path: Path) -> None:
+    with changing().run() as run:
+        next(run)
+        run.save(tmp_path / "saved")
+    page = next((tmp_path / "saved").glob("*-*-*-*.safetensors"))
+    content, manifest = page.read_bytes(), json.loads((tmp_path / "saved" / MANIFEST).read_text())
+    (parts,) = [facts["pages"] for name, facts in manifest["files"].items() if page.name.startswith(f"{Path(name).stem}-")]
+    (array,) = parts.values()
+    if harm == "removed":
+        page.unlink()
+    elif harm == "unnamed":
+        array["files"].remove(page.name)
+    elif harm == "too large":
+        array["shape"] = [10**15, 4]
+    else:
+        page.write_bytes(content[:-1] if harm == "cut" else content[:-1] + bytes([content[-1] ^ 1]))
+    (tmp_path / "saved" / MANIFEST).write_text(json.dumps(manifest))
+    with pytest.raises(CheckpointError, match=r"damaged|cannot be read"):
+        changing().run(resume=tmp_path / "saved")
+
+
 # --------------------------------------------------------------------------- what cannot be saved
 
 

@@ -26,9 +26,7 @@ from tflow.runtime.shards import LivePool, LiveShard
 from tflow.types import Shard, TimeBudget
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tflow.state.folders import Written
+    from tflow.state.folders import ArrayFile, Written
     from tflow.state.values import Encoded
 
 log = logging.getLogger("tflow")
@@ -168,7 +166,7 @@ class Runtime(ABC):
         """Seconds on the runtime's clock."""
 
     @abstractmethod
-    def save_hosts(self, saves: Sequence[tuple[object, Path | None]], run: int) -> list[Encoded | Written | None]:
+    def save_hosts(self, saves: Sequence[tuple[object, ArrayFile | None]], run: int) -> list[Encoded | Written | None]:
         """The states of actors, given by their handles, and of what a run has in them; None for one that has died. They have
         answered all calls that have reached them. If there is a file for one, its arrays are written there, if it can be, by the
         actor itself."""

@@ -105,6 +105,7 @@ class Run(Generic[T]):
         self._failure: BaseException | None = None
         self._provenance = NOWHERE
         self._fingerprint = ""
+        self._checkpoint = None if saved is None else saved.folder
         self._attention = self._driver.tape is not None
         """Something is to be done between two polls."""
         self._action: Callable[[], object] = lambda: None
@@ -414,8 +415,10 @@ class Run(Generic[T]):
 
         self._check_between_polls()
         known = {"plan": self._fingerprint or self.plan.fingerprint, "env_steps": self._driver.env_steps}
-        write(Path(path), partial(snapshot_into, self._driver), {**known, **(facts or {})})
-        remember(self._driver, Path(path).resolve())
+        make = partial(snapshot_into, self._driver, before=self._checkpoint)
+        write(Path(path), make, {**known, **(facts or {})}, self._checkpoint)
+        self._checkpoint = Path(path).resolve()
+        remember(self._driver, self._checkpoint)
 
     # ------------------------------------------------------------------- the end
 

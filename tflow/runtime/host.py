@@ -22,9 +22,7 @@ from tflow.runtime.unary import Inbox
 from tflow.types import Provenance, Shard, Source, TimeBudget, steps_of
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tflow.state.folders import Written
+    from tflow.state.folders import ArrayFile, Written
     from tflow.state.values import Encoded
 
 ChainKey = tuple[int, int, int]
@@ -182,7 +180,7 @@ class Host:
             name = getattr(method, "__qualname__", repr(method))
             raise OperatorError(name, item=0, cause=error, shard=self.place) from error
 
-    def save(self, run: int, file: Path | None = None) -> Encoded | Written:
+    def save(self, run: int, file: ArrayFile | None = None) -> Encoded | Written:
         """The state of the actor and of the chains that a run has in it; its arrays go into a file, if one is named that can be
         written from here."""
         from tflow.state.folders import Written, write_arrays
@@ -202,9 +200,9 @@ class Host:
         actor = encoder.part(self.place, state_of(self.actor))
         dice = encoder.tree(random_numbers() if self.is_alone else None)
         tree = {"made": self.made, "chains": chains, "actor": actor, "random": dice}
-        if file is None or not file.parent.is_dir():
+        if file is None or not file.path.parent.is_dir():
             return Encoded(tree, encoder.arrays)
-        return Written(tree, file.name, write_arrays(file, encoder.arrays))
+        return Written(tree, file.path.name, write_arrays(file, encoder.arrays))
 
     def load(self, run: int, fuse: bool, programs: Sequence[tuple[tuple[int, int], nodes.Node]], encoded: Encoded) -> None:
         """Go on as the host whose state this was."""

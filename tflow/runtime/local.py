@@ -19,9 +19,7 @@ from tflow.runtime.shards import LivePool, LiveShard
 from tflow.types import Shard
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tflow.state.folders import Written
+    from tflow.state.folders import ArrayFile, Written
     from tflow.state.values import Encoded
 
 
@@ -103,7 +101,7 @@ class LocalRuntime(Runtime):
         assert isinstance(handle, Host)
         handle.forget(run)
 
-    def save_hosts(self, saves: Sequence[tuple[object, Path | None]], run: int) -> list[Encoded | Written | None]:
+    def save_hosts(self, saves: Sequence[tuple[object, ArrayFile | None]], run: int) -> list[Encoded | Written | None]:
         return [handle.save(run, file) for handle, file in saves if isinstance(handle, Host)]
 
     def load_hosts(self, loads: Sequence[HostLoad]) -> None:

@@ -38,7 +38,7 @@ from tflow.runtime.wire import Stored, pack, unpack_reply
 from tflow.types import Shard, TimeBudget
 
 if TYPE_CHECKING:
-    from tflow.state.folders import Written
+    from tflow.state.folders import ArrayFile, Written
     from tflow.state.values import Encoded
 
 GRACE_S = 5.0
@@ -314,7 +314,7 @@ class RayRuntime(Runtime):
                 self._receive(mailbox, acknowledged_by(ticket, mailbox.tickets))
         return not mailbox.tickets
 
-    def save_hosts(self, saves: Sequence[tuple[object, Path | None]], run: int) -> list[Encoded | Written | None]:
+    def save_hosts(self, saves: Sequence[tuple[object, ArrayFile | None]], run: int) -> list[Encoded | Written | None]:
         actors = [(handle, file) for handle, file in saves if isinstance(handle, Handle)]
         # On another machine, a folder of the same name may be another one: from there the arrays come through the store.
         refs = [handle.actor.save.remote(run, file if handle.node == self.home.node else None) for handle, file in actors]

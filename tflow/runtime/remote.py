@@ -15,9 +15,7 @@ from tflow.runtime.wire import Answer, pack_reply, unpack
 from tflow.types import Shard, rows_of, steps_of, summary_of
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tflow.state.folders import Written
+    from tflow.state.folders import ArrayFile, Written
     from tflow.state.values import Encoded
 
 
@@ -93,7 +91,7 @@ class RemoteHost:
         items, *rest = answer
         return ([(steps_of(item), rows_of(item), summary_of(item)) for item in items], *rest), items
 
-    def save(self, run: int, file: Path | None) -> Encoded | Written | Failed:
+    def save(self, run: int, file: ArrayFile | None) -> Encoded | Written | Failed:
         """The state of the actor and of what a run has in it."""
         assert self.host is not None
         try:

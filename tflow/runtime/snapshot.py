@@ -26,7 +26,7 @@ from tflow.runtime.gather import Gather, ShardLink
 from tflow.runtime.host import Piggyback, Request, State
 from tflow.runtime.messages import LiveCell
 from tflow.runtime.shards import LivePool, LiveShard
-from tflow.state.folders import read, whole
+from tflow.state.folders import ArrayFile, Files, read, whole
 from tflow.state.values import Encoded, StateEncoder, decode, load_into, load_random_numbers, random_numbers, state_of
 from tflow.types import Stateful, StatefulActorOp, StatefulLiveOp
 
@@ -63,17 +63,13 @@ def check_savable(sink: nodes.Node) -> None:
 # --------------------------------------------------------------------------- a run as data
 
 
-Files = dict[str, dict[str, object]]
-"""What actors have written themselves: the names of files, and what is known of each."""
-
-
 def snapshot(driver: Driver) -> Encoded:
     """The state of a run, in memory."""
     return snapshot_into(driver, None)[0]
 
 
-def snapshot_into(driver: Driver, folder: Path | None) -> tuple[Encoded, Files]:
-    """The state of a run. With a folder, the arrays of actors go into files there."""
+def snapshot_into(driver: Driver, folder: Path | None, before: Path | None = None) -> tuple[Encoded, Files]:
+    """The state of a run. With a folder, the arrays of actors go into files there, but for what is in the checkpoint before."""
     runtime = driver.runtime
     if driver.failure is not None:
         raise CheckpointError(f"There is nothing to continue: the run is about to fail. {driver.failure}")
@@ -103,9 +99,10 @@ def snapshot_into(driver: Driver, folder: Path | None) -> tuple[Encoded, Files]:
     tree["pools"] = [encoder.part(pool.name, pool_state(pool, driver)) for pool in pools]
     tree["calls"] = [encoder.part(call.shard.place, call_state(call, driver, names, owners)) for call in names.calls]
     alive = [shard for shard in names.shards if shard.handle is not None]
-    places = [None if folder is None else folder / f"{file_name(shard)}.safetensors" for shard in alive]
+    places = [None if folder is None else ArrayFile(folder / f"{file_name(shard)}.safetensors", before) for shard in alive]
     states = runtime.save_hosts([(shard.handle, file) for shard, file in zip(alive, places, strict=True)], driver.run)
-    tree["hosts"], files = [], {}
+    tree["hosts"] = []
+    files: Files = {}
     died = {shard for shard, state in zip(alive, states, strict=True) if state is None}
     # Gathers know shards that have left, and calls have named none that is not here by now.
     tree["shards"] = [
@@ -118,7 +115,8 @@ def snapshot_into(driver: Driver, folder: Path | None) -> tuple[Encoded, Files]:
         if isinstance(state, Encoded):
             part = encoder.embedded(state)
         else:
-            part, files[state.file] = encoder.elsewhere(state.tree, state.file), state.facts
+            part = encoder.elsewhere(state.tree, state.file)
+            files |= state.files
         tree["hosts"].append([names.shard(shard), part])
     tree["random"] = encoder.part("The random numbers of the driver", random_numbers())  # last: generators may have drawn some
     return Encoded(tree, encoder.arrays), files

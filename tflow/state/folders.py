@@ -2,17 +2,23 @@
 
 A folder is written aside, flushed to disk, and renamed when it is complete: it is there as a whole or not at all. What is read
 is hashed first, and the same bytes are then used. Nothing that is read is executed (``tflow.state``).
+
+Large arrays are written in *pages*, files of some thousand rows each, named by their hash. A page that the checkpoint before has,
+too, is linked, not written again: of a large replay buffer, a checkpoint writes what has changed.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import shutil
 import struct
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -22,11 +28,17 @@ import numpy as np
 from tflow.errors import CheckpointError
 from tflow.state.values import Array, Encoded, Json
 
-FORMAT = 1
-"""Of the folder; a reader refuses a newer one."""
+FORMAT = 2
+"""Of the folder; a reader refuses a newer one. The first had no pages."""
 MANIFEST, STATE, ARRAYS = "manifest.json", "state.json", "arrays.safetensors"
 ASIDE = ".part"
 """What the names of folders that are not complete end with."""
+PAGE_BYTES = 16 * 2**20
+"""Arrays that are larger are written in pages of about this size."""
+WRITERS = 2
+"""Threads that hash and write pages."""
+ROWS = "rows"
+"""What pages call the array that they hold."""
 PACKAGES = ("tflow", "numpy", "torch", "gymnasium", "ray")
 Resumable: TypeAlias = str | os.PathLike[str] | Encoded
 """What a run can go on from: the folder of a checkpoint, or a snapshot in memory."""
@@ -41,19 +53,32 @@ OWN_TYPES = {name: kind for kind, name in TYPES.items()}
 # --------------------------------------------------------------------------- writing
 
 
+Files = dict[str, dict[str, object]]
+"""Files of a checkpoint by name, with the hash and the size of each, and the pages of its arrays."""
+
+
+class ArrayFile(NamedTuple):
+    """Where arrays are written."""
+
+    path: Path
+    before: Path | None = None
+    """The checkpoint before this one, with whose pages it may share what has not changed."""
+
+
 class Written(NamedTuple):
     """A part of a checkpoint whose arrays an actor has written itself."""
 
     tree: Json
     file: str
-    facts: dict[str, object]
+    files: Files
+    """That file, and its pages."""
 
 
-Make = Callable[[Path], tuple[Encoded, dict[str, dict[str, object]]]]
+Make = Callable[[Path], tuple[Encoded, Files]]
 """Makes the content of a checkpoint; what it writes itself into the folder, it names with its facts."""
 
 
-def write(folder: Path, make: Make, facts: Mapping[str, object]) -> None:
+def write(folder: Path, make: Make, facts: Mapping[str, object], before: Path | None = None) -> None:
     """Write a checkpoint. On an error nothing is left of it, and what was there before is still there."""
     aside = folder.with_name(folder.name + ASIDE)
     try:
@@ -62,7 +87,7 @@ def write(folder: Path, make: Make, facts: Mapping[str, object]) -> None:
             shutil.rmtree(aside)
         aside.mkdir()
         encoded, files = make(aside)
-        files[ARRAYS] = write_arrays(aside / ARRAYS, encoded.arrays)
+        files |= write_arrays(ArrayFile(aside / ARRAYS, before), encoded.arrays)
         files[STATE] = _write(aside / STATE, [json.dumps(encoded.tree, allow_nan=False).encode()])
         manifest = {"format": FORMAT, **facts, "versions": versions(), "saved_at": time.time(), "files": files}
         _write(aside / MANIFEST, [json.dumps(manifest, indent=2).encode()])
@@ -77,9 +102,48 @@ def write(folder: Path, make: Make, facts: Mapping[str, object]) -> None:
         raise
 
 
-def write_arrays(path: Path, arrays: list[Array]) -> dict[str, object]:
-    """Write arrays to a file; its hash and its size."""
-    return _write(path, safetensors(arrays))
+def write_arrays(file: ArrayFile, arrays: list[Array]) -> Files:
+    """Write arrays to a file, by their numbers, and the large ones to pages beside it."""
+    numbered = {str(number): array for number, array in enumerate(arrays)}
+    large = {number: array for number, array in numbered.items() if array.nbytes > PAGE_BYTES and len(array) > 1}
+    facts = _write(file.path, safetensors({number: array for number, array in numbered.items() if number not in large}))
+    if not large:
+        return {file.path.name: facts}
+    pages = {number: list(pages_of(array)) for number, array in large.items()}
+    with ThreadPoolExecutor(WRITERS) as pool:  # hashing and writing do not hold the interpreter's lock
+        names = {number: list(pool.map(partial(_page_name, file.path), each)) for number, each in pages.items()}
+        content = {name: page for number, each in names.items() for name, page in zip(each, pages[number], strict=True)}
+        files = dict(zip(content, pool.map(partial(_write_page, file), content, content.values()), strict=True))
+    facts["pages"] = {
+        number: {"dtype": TYPES[array.dtype.name], "shape": array.shape, "files": names[number]}
+        for number, array in large.items()
+    }
+    return {file.path.name: facts, **files}
+
+
+def pages_of(array: Array) -> Iterator[Array]:
+    """The rows of a large array in pages, whose borders do not depend on how many rows there are."""
+    rows = max(1, PAGE_BYTES * len(array) // array.nbytes)
+    for first in range(0, len(array), rows):
+        yield array[first : first + rows]
+
+
+def _page_name(path: Path, page: Array) -> str:
+    digest = hashlib.sha256()
+    for chunk in safetensors({ROWS: page}):
+        digest.update(chunk)
+    return f"{path.stem}-{digest.hexdigest()}{path.suffix}"
+
+
+def _write_page(file: ArrayFile, name: str, page: Array) -> dict[str, object]:
+    """Link a page of the checkpoint before, or write it; its hash and its size."""
+    if file.before is not None:
+        try:
+            os.link(file.before / name, file.path.with_name(name))
+            return {"sha256": Path(name).stem.rpartition("-")[2], "bytes": (file.before / name).stat().st_size}
+        except OSError:  # it is not there, or this system knows no links
+            pass
+    return _write(file.path.with_name(name), safetensors({ROWS: page}))
 
 
 def _replace(aside: Path, folder: Path) -> None:
@@ -129,17 +193,17 @@ def _flush(folder: Path) -> None:
             os.close(handle)
 
 
-def safetensors(arrays: list[Array]) -> Iterable[bytes | memoryview]:
-    """A safetensors file with these arrays, named by their numbers, piece by piece: no copy of them is made."""
+def safetensors(arrays: Mapping[str, Array]) -> Iterable[bytes | memoryview]:
+    """A safetensors file with these arrays, piece by piece: no copy of them is made."""
     header: dict[str, object] = {}
     at = 0
-    for number, array in enumerate(arrays):
-        header[str(number)] = {"dtype": TYPES[array.dtype.name], "shape": array.shape, "data_offsets": [at, at + array.nbytes]}
+    for name, array in arrays.items():
+        header[name] = {"dtype": TYPES[array.dtype.name], "shape": array.shape, "data_offsets": [at, at + array.nbytes]}
         at += array.nbytes
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
     yield struct.pack("<Q", len(text)) + text
-    for array in arrays:
+    for array in arrays.values():
         if array.nbytes:
             yield array.reshape(-1).view(np.uint8).data
 
@@ -194,34 +258,72 @@ def read_manifest(folder: Path) -> dict[str, Any]:  # Any: facts of all kinds
 def read(folder: Path) -> tuple[dict[str, Any], Encoded]:  # Any: facts of all kinds
     """The manifest and the content of a checkpoint, if it is whole."""
     manifest = read_manifest(folder)
-    files = manifest.get("files")
-    if not isinstance(files, dict) or not {STATE, ARRAYS} <= files.keys() or any(Path(name).name != name for name in files):
-        raise CheckpointError(f"The checkpoint {folder} is damaged: its {MANIFEST} does not name its files.")
+    files = _files_of(folder, manifest)
     try:
-        content = {name: (folder / name).read_bytes() for name in files}
-    except OSError as error:
-        raise CheckpointError(f"The checkpoint {folder} cannot be read: {error}.") from error
-    for name, held in content.items():
-        if hashlib.sha256(held).hexdigest() != files[name].get("sha256"):
-            raise CheckpointError(f"The checkpoint {folder} is damaged: {name} is not what was written.")
-    try:
-        state = json.loads(content.pop(STATE))
-        arrays = {name: arrays_of(held) for name, held in content.items()}
+        state = json.loads(_content(folder, STATE, files))
+        others = [name for name in files if name != STATE and name not in _pages(files)]
+        arrays = {name: _arrays(folder, name, files) for name in others}
         return manifest, Encoded(state, arrays.pop(ARRAYS), arrays)
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, struct.error) as error:
         raise CheckpointError(f"The checkpoint {folder} is damaged: {error}.") from error
 
 
-def arrays_of(content: bytes) -> list[Array]:
-    """The arrays of a safetensors file, as views of its bytes."""
+def check_whole(folder: Path) -> None:
+    """Raise unless a checkpoint is what was written. Little of it is in memory at once."""
+    files = _files_of(folder, read_manifest(folder))
+    for name in files:
+        _content(folder, name, files)
+
+
+def _files_of(folder: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:  # Any: as above
+    files = manifest.get("files")
+    if not isinstance(files, dict) or not {STATE, ARRAYS} <= files.keys() or any(Path(name).name != name for name in files):
+        raise CheckpointError(f"The checkpoint {folder} is damaged: its {MANIFEST} does not name its files.")
+    return files
+
+
+def _pages(files: Mapping[str, Any]) -> set[str]:  # Any: as above
+    return {page for facts in files.values() for each in facts.get("pages", {}).values() for page in each["files"]}
+
+
+def _content(folder: Path, name: str, files: Mapping[str, Any]) -> bytes:  # Any: as above
+    """The content of a file, which is hashed first."""
+    try:
+        held = (folder / name).read_bytes()
+    except OSError as error:
+        raise CheckpointError(f"The checkpoint {folder} cannot be read: {error}.") from error
+    if hashlib.sha256(held).hexdigest() != files[name].get("sha256"):
+        raise CheckpointError(f"The checkpoint {folder} is damaged: {name} is not what was written.")
+    return held
+
+
+def _arrays(folder: Path, name: str, files: Mapping[str, Any]) -> list[Array]:  # Any: as above
+    """The arrays of a file and of its pages, by their numbers."""
+    found = arrays_of(_content(folder, name, files))
+    for number, each in files[name].get("pages", {}).items():
+        dtype, shape, filled = np.dtype(OWN_TYPES[each["dtype"]]), each["shape"], 0
+        if math.prod(shape) * dtype.itemsize > sum(int(files[page]["bytes"]) for page in each["files"]):
+            raise ValueError(f"{name} lacks pages of the array {number}")
+        array = np.empty(shape, dtype)  # filled page by page: there are no two of them in memory
+        for page in each["files"]:
+            rows = arrays_of(_content(folder, page, files))[ROWS]
+            array[filled : filled + len(rows)] = rows
+            filled += len(rows)
+        if filled != len(array):
+            raise ValueError(f"{name} has {filled} of {len(array)} rows of the array {number}")
+        found[number] = array
+    return [found[str(number)] for number in range(len(found))]
+
+
+def arrays_of(content: bytes) -> dict[str, Array]:
+    """The arrays of a safetensors file by name, as views of its bytes."""
     (size,) = struct.unpack("<Q", content[:8])
     header: Json = json.loads(content[8 : 8 + size])
     memory = np.frombuffer(content, np.uint8)[8 + size :]
-    found: list[Array] = []
-    for number in range(len(header)):
-        entry = header[str(number)]
+    found: dict[str, Array] = {}
+    for name, entry in header.items():
         first, end = entry["data_offsets"]
-        found.append(memory[first:end].view(OWN_TYPES[entry["dtype"]]).reshape(entry["shape"]))
+        found[name] = memory[first:end].view(OWN_TYPES[entry["dtype"]]).reshape(entry["shape"])
     return found
 
 
@@ -254,7 +356,7 @@ def checkpoint_in(path: Path, refused: Callable[[str], object]) -> Path:
     reasons = []
     for each in reversed(found):
         try:
-            read(each)
+            check_whole(each)
         except CheckpointError as error:
             reasons.append(str(error))
         else:
