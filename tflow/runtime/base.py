@@ -364,14 +364,18 @@ class Runtime(ABC):
                     shard.warned_at = 0.0
                 shard.last_answer_at = now
         elif shard.handle is not None and shard.incarnation == call.incarnation and not call.actor_survived:
-            shard.record_death(call.lost, self.now())
-            self.dead.append(shard)
-            log.warning("Shard %s died: %s. Calls that it had not answered are lost.", shard.place, call.lost)
+            self.found_dead(shard, call.lost)
         if shard.draining:
             try:
                 self.retire(shard)
             except Exception as error:  # the run that sees it leave is not to blame
                 log.warning("Shard %s left, and raised while it was closed: %r.", shard.place, error)
+
+    def found_dead(self, shard: LiveShard, why: str) -> None:
+        """An actor has died. It is restarted when a call waits for it."""
+        shard.record_death(why, self.now())
+        self.dead.append(shard)
+        log.warning("Shard %s died: %s. Calls that it had not answered are lost.", shard.place, why)
 
     def restart_dead(self) -> None:
         """Restart dead actors that calls wait for and whose backoff is over."""

@@ -128,7 +128,7 @@ class Driver(Site):
     def state(self) -> dict[str, object]:
         """What the driver itself remembers, as data; its shards, calls and cells are apart."""
         return {
-            "now": self.now(),
+            "now": self.runtime.now() + self.clock,  # no event of a recording
             "began": self.began,
             "env_steps": self.env_steps,
             "counters": vars(self.counters),
@@ -204,13 +204,19 @@ class Driver(Site):
             if call in self.mailbox.in_flight:
                 del self.mailbox.in_flight[call]
                 self.timed.pop(call, None)
-                self.runtime.answered(call)
+                self._answered(call)
                 if call.lost:
                     self.counters.lost += 1
                 else:
                     self.counters.answered += 1
                 call.done = self.has_arrivals = True
                 call.owner.arrived(call)
+
+    def _answered(self, call: Call) -> None:
+        was_alive = call.shard.handle is not None
+        self.runtime.answered(call)
+        if isinstance(self.tape, RunRecorder) and not call.number and was_alive and call.shard.handle is None:
+            self.tape.died(call.shard, turn=self.turns)
 
     def _wait_with_patience(self) -> None:
         """Wait for an answer. If none comes for long, say whom it waits for; end an actor that counts as hung."""

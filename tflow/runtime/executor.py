@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -95,9 +96,9 @@ class Run(Generic[T]):
         self._driver = Driver(plan.node, self._runtime, seed=seed, fuse=fuse)
         self._driver.resumed = saved
         if record is not None:
-            self._driver.tape = RunRecorder(Path(record), plan.fingerprint, seed)
+            self._driver.tape = RunRecorder(Path(record), plan.fingerprint, seed, None if saved is None else saved.name)
         if isinstance(self._runtime, ReplayRuntime):
-            self._runtime.check(plan.fingerprint)
+            self._runtime.check(plan.fingerprint, None if saved is None else saved.name)
         self._sink: Cell | None = None
         self._seconds: float | None = None
         self._shown = False
@@ -173,9 +174,11 @@ class Run(Generic[T]):
                 self._check_open()
             return True
         self._repeat_outside()
-        self._driver.turns += 1
+        self._driver.turns += 1  # what the action does is told apart from what the consumer does before and after the next poll
+        self._repeat_outside()
         self._attention = self._driver.tape is not None
         self._action()
+        self._driver.turns += 1
         return False
 
     def _repeat_outside(self) -> None:
@@ -398,7 +401,19 @@ class Run(Generic[T]):
         from tflow.runtime.snapshot import snapshot
 
         self._check_between_polls()
-        return snapshot(self._driver).copied()
+        with self._saving():
+            return snapshot(self._driver).copied()
+
+    @contextmanager
+    def _saving(self) -> Iterator[None]:
+        """Note in a recording that the run is saved here."""
+        if isinstance(self._driver.tape, RunRecorder):
+            self._driver.tape.saved(turn=self._driver.turns, settled=self._runtime.has_processes)
+        self._driver.asked_from_outside = True
+        try:
+            yield
+        finally:
+            self._driver.asked_from_outside = False
 
     def save(self, path: str | os.PathLike[str], facts: Mapping[str, object] | None = None) -> None:
         """Write a checkpoint: a new folder with the state of everything that the run has. ``plan.run(resume=path)`` goes on from
@@ -416,9 +431,12 @@ class Run(Generic[T]):
         self._check_between_polls()
         known = {"plan": self._fingerprint or self.plan.fingerprint, "env_steps": self._driver.env_steps}
         make = partial(snapshot_into, self._driver, before=self._checkpoint)
-        write(Path(path), make, {**known, **(facts or {})}, self._checkpoint)
+        with self._saving():
+            write(Path(path), make, {**known, **(facts or {})}, self._checkpoint)
         self._checkpoint = Path(path).resolve()
         remember(self._driver, self._checkpoint)
+        if isinstance(self._driver.tape, RunRecorder):
+            self._driver.tape.kept(turn=self._driver.turns)
 
     # ------------------------------------------------------------------- the end
 

@@ -8,9 +8,13 @@ for each event in the order in which the driver saw them:
     c 3 5:2 7!      these calls, by number, were seen answered: the second with two items, the third was lost
     o 120 8         the same, while somebody asked from outside the plan, after 120 answers of its sink
     r workers 1     an actor was restarted; with a third word, as above
+    d workers 1 120 an actor was found dead, as above, when it had none of these calls
+    s 120 settled   the run was saved, as above, with the answers to all calls; or, in the process of its actors, as they were
+    k 120           it was written: actors that die are restored from it
     h 40 9f86d081   after so many items the weights, or whatever the run was asked to hash, had this hash
 
-The first line says of which plan it is, and what it was recorded with.
+The first line says of which plan it is, what it was recorded with, and which checkpoint it was resumed from, if it was. A
+checkpoint is an event because envs that cannot be saved are made anew, and because actors that die are restored from it.
 """
 
 from __future__ import annotations
@@ -19,7 +23,8 @@ import json
 import logging
 import platform
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
@@ -32,9 +37,12 @@ from tflow.types import TimeBudget
 if TYPE_CHECKING:
     from tflow.runtime.driver import Driver
     from tflow.runtime.shards import LiveShard
+    from tflow.state.values import Encoded
 
 log = logging.getLogger("tflow")
 LOST = -1
+TURNS = {"o": 1, "r": 3, "d": 3, "s": 1, "k": 1}
+"""Events that may happen while somebody asks from outside, and which of their words says when."""
 
 
 class Arrival(NamedTuple):
@@ -77,9 +85,9 @@ def surroundings() -> dict[str, str]:
 class RunRecorder:
     """Writes down what happens. The file is made when something does: a run that never begins writes over no other."""
 
-    def __init__(self, path: Path, plan: str, seed: int) -> None:
+    def __init__(self, path: Path, plan: str, seed: int, resumes: str | None = None) -> None:
         self.path = path
-        self.facts = {"plan": plan, "seed": seed, **surroundings()}
+        self.facts = {"plan": plan, "seed": seed, "resumes": resumes, **surroundings()}
         self.file: TextIO | None = None
 
     def write(self, *words: object) -> None:
@@ -104,6 +112,20 @@ class RunRecorder:
         for shard in shards:
             self.write("r", shard.pool.name, shard.index, *(() if turn is None else (turn,)))
 
+    def died(self, shard: LiveShard, *, turn: int) -> None:
+        """An actor was found dead by a call that has no number."""
+        self.write("d", shard.pool.name, shard.index, turn)
+
+    def saved(self, *, turn: int, settled: bool) -> None:
+        """The run is about to be saved; ``settled``: its actors have answered all calls."""
+        self.write("s", turn, "settled" if settled else "queued")
+        assert self.file is not None
+        self.file.flush()  # a run that is killed is resumed from here
+
+    def kept(self, *, turn: int) -> None:
+        """The checkpoint was written."""
+        self.write("k", turn)
+
     def hashed(self, items: int, digest: str) -> None:
         """What the run was asked to hash."""
         self.write("h", items, digest)
@@ -126,9 +148,9 @@ class ReplayRuntime(LocalRuntime):
     def __init__(self, path: Path) -> None:
         super().__init__()
         try:
-            first, *lines = path.read_text(encoding="ascii").splitlines()
-            self.facts: dict[str, object] = json.loads(first)
-        except (OSError, ValueError) as error:
+            first, *lines, _ = path.read_text(encoding="ascii").split("\n")  # a last line without an end was cut off
+            self.facts: dict[str, object] = dict(json.loads(first))
+        except (OSError, ValueError, TypeError) as error:
             raise CheckpointError(f"{path} is no recording of a run: {error}.") from error
         self.events = deque(line.split() for line in lines)
         self.read = self.compared = 0
@@ -136,11 +158,18 @@ class ReplayRuntime(LocalRuntime):
         self.calls: dict[int, Call] = {}
         """By number: those that were issued and not seen answered."""
         self.performed: set[Call] = set()
+        self.saved: Encoded | None = None
+        """The latest checkpoint, if actors will be restored from it."""
 
-    def check(self, plan: str) -> None:
-        """Raise if the recording is of another plan; warn if it was made with other versions or on another kind of machine."""
+    def check(self, plan: str, resumes: str | None) -> None:
+        """Raise if the recording is of another plan, or began elsewhere; warn if it was made with other versions or on another
+        kind of machine."""
         if self.facts.get("plan") != plan:
             raise Differs(f"The recording is of another plan: {self.facts.get('plan')}, and this one is {plan}.")
+        if self.facts.get("resumes") != resumes:
+            began = self.facts.get("resumes")
+            said = "began at the start" if began is None else f"was resumed from the checkpoint {began}"
+            raise Differs(f"The recorded run {said}: this one must do so, too (resume=).")
         others = {name: (self.facts.get(name), now) for name, now in surroundings().items() if self.facts.get(name) != now}
         for name, (then, now) in others.items():
             log.warning("Recorded with %s %s, repeated with %s: numbers may differ in their last digits.", name, then, now)
@@ -185,14 +214,56 @@ class ReplayRuntime(LocalRuntime):
 
     def outside(self, driver: Driver) -> None:
         """Between two items: what arrived while somebody asked from outside."""
+        from tflow.runtime.snapshot import remember_in_memory
+
         now = str(driver.turns)
-        while (self.next_is("o") and self.events[0][1] == now) or (self.next_is("r") and self.events[0][3:] == [now]):
-            if self.next_is("r"):
-                self.restart_named(*self.take("r")[:2])
+        while self.events and self.events[0][0] in TURNS and self.events[0][TURNS[self.events[0][0]] :][:1] == [now]:
+            kind = self.events[0][0]
+            words = self.take(kind)
+            if kind == "r":
+                self.restart_named(*words[:2])
+            elif kind == "d":
+                self.find_dead(*words[:2])
+            elif kind == "s":
+                self.save(driver, settled=words[1] == "settled")
+            elif kind == "k":
+                if self.saved is not None:
+                    remember_in_memory(driver, self.saved)
             else:
-                self.answer(driver.mailbox, self.take("o")[1:])
+                self.answer(driver.mailbox, words[1:])
                 driver.see_finished()
                 driver.has_waited()
+
+    def save(self, driver: Driver, *, settled: bool) -> None:
+        """Do what saving did to the recorded run, and keep the states of actors that will be restored from it."""
+        from tflow.runtime.snapshot import snapshot
+
+        if settled:
+            arrivals = {arrival.number: arrival for arrival in self.arrivals()}
+            for call in [call for call in self.queue if call.mailbox is driver.mailbox]:
+                arrival = arrivals.get(call.number)
+                if arrival is None or arrival.items != LOST:
+                    self.perform_up_to(call, 0 if arrival is None else arrival.items, answers=False)
+        while self.next_is("r") and len(self.events[0]) == 4:  # the run has waited for these, too
+            self.restart_named(*self.take("r")[:2])
+        with suppress(CheckpointError):  # the recorded run could not be saved either, and went on
+            encoded = snapshot(driver)
+            restarted = {event[1] for event in self.events if event[0] == "r"}
+            if any(pool.actors.restores and pool.name in restarted for pool in driver.pools):
+                self.saved = encoded.copied()
+
+    def arrivals(self) -> Iterator[Arrival]:
+        """All answers that are still to come."""
+        for kind, *words in self.events:
+            if kind in ("c", "o"):
+                yield from map(Arrival.read, words if kind == "c" else words[1:])
+
+    def find_dead(self, name: str, index: str) -> None:
+        """An actor is dead."""
+        for pool in self.pools.values():
+            for shard in pool.shards:
+                if (pool.name, shard.index) == (name, int(index)) and shard.handle is not None:
+                    self.found_dead(shard, "it died in the recorded run")
 
     def answer(self, mailbox: Mailbox, words: list[str]) -> None:
         """Let calls be answered, in this order."""
@@ -213,8 +284,8 @@ class ReplayRuntime(LocalRuntime):
                 self.perform_up_to(call, arrival.items)
                 call.finish()
 
-    def perform_up_to(self, call: Call, items: int) -> None:
-        """Run a call, after those that its actor was sent before it."""
+    def perform_up_to(self, call: Call, items: int, *, answers: bool = True) -> None:
+        """Run a call, after those that its actor was sent before it. Without ``answers``, it is answered later."""
         for earlier in [each for each in self.queue if each.shard is call.shard]:
             request = earlier.args[0] if earlier.args else None
             if earlier is call and items and isinstance(request, Request):
@@ -225,7 +296,8 @@ class ReplayRuntime(LocalRuntime):
                 self.attempt(earlier)
             if earlier is call:
                 break
-        self.performed.discard(call)
+        if answers:
+            self.performed.discard(call)
 
     def restart_dead(self) -> None:
         if not self.events:

@@ -124,19 +124,28 @@ def snapshot_into(driver: Driver, folder: Path | None, before: Path | None = Non
 
 def remember(driver: Driver, folder: Path) -> None:
     """A checkpoint is written, or the run goes on from one: actors that die can be restored from it."""
+    restore_from(driver, lambda: read(whole(folder))[1])
+
+
+def remember_in_memory(driver: Driver, encoded: Encoded) -> None:
+    """The same without a folder."""
+    restore_from(driver, lambda: encoded)
+
+
+def restore_from(driver: Driver, checkpoint: Callable[[], Encoded]) -> None:
     for pool in driver.pools:
         if pool.actors.restores:
-            pool.saved = {shard.index: partial(saved_actor, folder, pool.name, shard.index) for shard in pool.shards}
+            pool.saved = {shard.index: partial(saved_actor, checkpoint, pool.name, shard.index) for shard in pool.shards}
 
 
-def saved_actor(folder: Path, pool: str, index: int) -> Encoded:
+def saved_actor(checkpoint: Callable[[], Encoded], pool: str, index: int) -> Encoded:
     """The state of an actor in a checkpoint, without what the run has in it: that is sent anew."""
-    saved = SavedRun(read(whole(folder))[1])
+    saved = SavedRun(checkpoint())
     names = [each["name"] for each in saved.pools.values()]
     for number, state in saved.read("hosts"):
         if (names[saved.shards[number]["pool"]], saved.shards[number]["index"]) == (pool, index):
             return Encoded({**state.tree, "chains": []}, state.arrays)
-    raise CheckpointError(f"The checkpoint {folder} does not have {pool}[{index}].")
+    raise CheckpointError(f"The latest checkpoint does not have {pool}[{index}].")
 
 
 def file_name(shard: LiveShard) -> str:
@@ -223,6 +232,7 @@ class SavedRun:
 
     def __init__(self, encoded: Encoded, folder: Path | None = None) -> None:
         self.encoded, self.folder = encoded, folder
+        self.name = "in memory" if folder is None else folder.name
         self.tree: Saved = encoded.tree
         try:
             self.seed, self.fuse, self.session_seed = (self.tree[name] for name in ("seed", "fuse", "session_seed"))
@@ -339,6 +349,7 @@ class SavedRun:
         call.incarnation, call.timeout_s, call.sent_at = saved["incarnation"], saved["timeout_s"], driver.runtime.now()
         call.reply, call.lost = saved["reply"], saved["lost"]
         call.actor_survived, call.done = saved["actor_survived"], saved["done"]
+        call.number = next(driver.numbers)  # recordings name it by that
         if isinstance(owner, LiveCell):
             name, value = saved["args"]
             call.args = names.method_called(name), value
