@@ -61,15 +61,19 @@ def replay(
         ),
     ],
     until: Annotated[int | None, typer.Option(metavar="N", help="Of a run: stop after this many env steps.")] = None,
+    plan: Annotated[
+        str | None, typer.Option(metavar="FILE.py:NAME", help="Of a run: another plan, in the recorded order as far as it fits.")
+    ] = None,
     pdb: Annotated[
         bool, typer.Option("--pdb", help="Stop in the debugger, where a schedule fails, or where a run stops.")
     ] = False,
 ) -> None:
     """Repeat a recorded run in this process, or run a saved schedule again and print what happens."""
     if file.is_dir():
-        from tflow.commands.runs import replay_run
+        from tflow.commands.replay import replay_run
 
-        typer.secho(replay_run(file, until, debugger=pdb), fg=typer.colors.GREEN)
+        for sentence in replay_run(file, until, plan=plan, debugger=pdb):
+            typer.secho(sentence, fg=typer.colors.GREEN)
         return
     from tflow.testing.history import LATEST
     from tflow.testing.schedules import Saved

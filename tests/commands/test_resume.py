@@ -123,3 +123,46 @@ def test_a_folder_that_is_taken_keeps_its_recording(tmp_path: Path, typed: Typed
     assert (code, err) == (2, "There is a run in 'run' already. Choose another folder, or remove that one.\n")
     assert (tmp_path / "run" / "recording.txt").read_bytes() == before
     assert "hashes of the weights agree" in typed("replay", "run")[1]
+
+
+def test_a_resumed_run_is_recorded_from_its_checkpoint_and_repeated(
+    tmp_path: Path, typed: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    saves = ("--save-every", "100")
+    assert typed(*TRAIN, "--out", "run", "--stop-steps", "300", "--record", *saves)[0] == 0
+    for until in ("600", "900"):
+        assert typed("train", "--resume", "run", "--stop-steps", until, "--plain", *saves)[0] == 0
+    names = sorted(path.name for path in (tmp_path / "run").glob("recording*"))
+    assert names == ["recording-2.txt", "recording-3.txt", "recording.txt"]
+    code, out, err = typed("replay", "run")
+    assert (code, err) == (0, "")
+    assert out.count("the same answers in the same order") == 3, "their checkpoints were kept"
+    assert typed("replay", "run", "--until", "700")[1].count("Repeated") == 1
+
+
+def test_a_recorded_run_with_a_time_limit_and_a_start_is_repeated(
+    tmp_path: Path, typed: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    typed(*TRAIN, "--out", "first", "--stop-steps", "200")
+    assert typed(*TRAIN, "--out", "run", "--stop-time", "600", "--stop-steps", "500", "--from", "first", "--record")[0] == 0
+    assert "hashes of the weights agree" in typed("replay", "run")[1]
+
+
+def test_another_plan_is_run_in_the_recorded_order(tmp_path: Path, typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert typed(*TRAIN, "--preset", "none", "--out", "run", "--stop-steps", "500", "--record")[0] == 0
+    (tmp_path / "changed.py").write_text(
+        "from tflow.algos import PPO\nfrom tflow.models import MLP\n\n"
+        "slower = PPO(num_envs=2, fragment=32, epochs=1, model=MLP((8,)), lr=1e-9)\n"
+        "longer = PPO(num_envs=2, fragment=32, epochs=1, model=MLP((8,)), num_workers=3)\n"
+    )
+    code, out, err = typed("replay", "run", "--plan", "changed.py:slower")
+    assert (code, err) == (0, "")
+    assert "env steps with changed.py:slower, mean return" in out
+    code, out, err = typed("replay", "run", "--plan", "changed.py:longer")
+    assert (code, err) == (0, "")
+    assert "Then its way parts: The run differs from the recorded one at event" in out
+    code, _, err = typed("replay", "run", "--plan", "changed.py:PPO.nothing")
+    assert (code, "has no" in err) == (2, True)

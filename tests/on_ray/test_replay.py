@@ -12,6 +12,7 @@ from tests.algos.test_algorithms import SMALL
 from tests.laws.world import ray_session
 from tests.on_ray.test_resume import process
 from tflow.algos.training_run import COMPARE_EVERY, Stop
+from tflow.combinators import graph
 from tflow.runtime.recording import ReplayRuntime
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("bounded")]
@@ -34,3 +35,25 @@ def test_a_run_with_a_death_is_repeated(name: str, tmp_path: Path) -> None:
     assert run.policy().flat.get().tobytes() == weights.tobytes()
     assert replay.compared == -(-len(found) // COMPARE_EVERY)
     assert any("!" in line for line in path.read_text().splitlines()), "somebody died"
+
+
+@pytest.mark.parametrize("name", ["IMPALA", "ApeX"])
+def test_a_learner_that_was_restored_is_restored_again(name: str, tmp_path: Path) -> None:
+    path, found = tmp_path / "recording.txt", 0
+    with ray_session() as session:
+        run = SMALL[name].run(runtime=session, seed=3, record=path, stop=Stop(updates=120))
+        for _ in run:
+            found += 1
+            if found in (20, 60):
+                run.save(tmp_path / "saved")
+            if found == 40:
+                named = {actors.name: actors for actors in graph.actors_in(run.run.plan.node)}
+                os.kill(run.run.ask(named["learner"], process)[0], signal.SIGKILL)
+        weights = run.policy().flat.get()
+    lines = path.read_text().splitlines()
+    assert any(line.startswith("r learner") for line in lines), "it died"
+    assert sum(line.startswith("k ") for line in lines) == 2
+    with ReplayRuntime(path) as replay:
+        run = SMALL[name].run(runtime=replay, seed=3, stop=Stop(updates=120))
+        run.finish()
+    assert run.policy().flat.get().tobytes() == weights.tobytes()

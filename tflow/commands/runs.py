@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import bdb
 import csv
 import json
 import math
 import os
-import pdb
 import re
 import shutil
 import signal
@@ -28,6 +26,7 @@ from tflow.errors import PlanError, TflowError
 from tflow.observe.console import Output
 from tflow.observe.folder import CONFIG, STATUS, RunFolder, fresh_folder
 from tflow.observe.progress import ShowProgress
+from tflow.observe.recordings import next_recording, recordings_in
 from tflow.observe.view import clock
 from tflow.rl.envs.env_spec import EnvSpec
 from tflow.rl.metrics import Metrics
@@ -37,8 +36,6 @@ from tflow.state.folders import CHECKPOINTS, checkpoint_in
 RUNS = Path("runs")
 INTERRUPTED = 130
 """The exit code of programs that Ctrl-C has ended."""
-RECORDING = "recording.txt"
-"""What a cluster decided, in the folder of a run."""
 GRACE_S = 30.0
 """How long a run may take, after a signal, until it is where it can be saved, and until it is saved."""
 
@@ -58,7 +55,7 @@ class Trained(NamedTuple):
         return self.run.outcome == "interrupted"
 
 
-def single(choice: Choice, out: Path | None, *, plain: bool, record: bool = False) -> None:
+def single(choice: Choice, out: Path | None, *, plain: bool, record: bool) -> None:
     """One run in a folder of its own."""
     with place_for(choice, out) as folder:
         found = trained(choice, folder, plain=plain, record=record)
@@ -77,8 +74,10 @@ def tell(found: Trained, folder: Path) -> None:
         raise SystemExit(found.exit_code)
 
 
-def resume_run(folder: Path, words: Sequence[str], options: Mapping[str, object | None], *, plain: bool) -> None:
-    """Resume the run in a folder."""
+def resume_run(
+    folder: Path, words: Sequence[str], options: Mapping[str, object | None], *, plain: bool, record: bool | None
+) -> None:
+    """Resume the run in a folder. It is recorded if it was before, or if that is asked for."""
     if not (folder / CONFIG).exists():
         said = f"has no {CONFIG}, so tflow train has not written it" if folder.exists() else "does not exist"
         raise PlanError(f"--resume: {folder} {said}. In Python, train(plan, resume=...) goes on with a plan of your own.")
@@ -91,7 +90,8 @@ def resume_run(folder: Path, words: Sequence[str], options: Mapping[str, object 
             f"--resume: the run in {folder} has finished: {ended}. Say how far it goes on, such as --stop-steps 1000000."
         )
     choice = chosen(words, options, folder / CONFIG)
-    tell(trained(choice, folder, plain=plain, resume=folder), folder)
+    record = bool(recordings_in(folder)) if record is None else record
+    tell(trained(choice, folder, plain=plain, resume=folder, record=record), folder)
 
 
 STOPS = ("stop_return", "stop_steps", "stop_time")
@@ -106,7 +106,7 @@ def outcome_of(folder: Path) -> str | None:
     return str(found.get("outcome")) if found.get("status") == "finished" else None
 
 
-def several(choice: Choice, seeds: Sequence[int], out: Path | None, *, plain: bool, record: bool = False) -> None:
+def several(choice: Choice, seeds: Sequence[int], out: Path | None, *, plain: bool, record: bool) -> None:
     """A run per seed, and mean and standard deviation of those that have finished."""
     console = Output(highlight=False, markup=False, soft_wrap=True)
     rows: list[dict[str, float]] = []
@@ -155,7 +155,7 @@ def place_for(choice: Choice, out: Path | None) -> Iterator[Path]:
                 folder.rmdir()
 
 
-def trained(choice: Choice, folder: Path, *, plain: bool, resume: Path | None = None, record: bool = False) -> Trained:
+def trained(choice: Choice, folder: Path, *, plain: bool, record: bool, resume: Path | None = None) -> Trained:
     """Train to the end, or until Ctrl-C."""
     algorithm, settings = choice.algorithm, choice.run
     keeper = RunFolder(folder, checkpoint_every=settings.save_every, keep=settings.keep)
@@ -170,7 +170,7 @@ def trained(choice: Choice, folder: Path, *, plain: bool, resume: Path | None = 
             seed=settings.seed,
             start_from=None if resume is not None else settings.start_from,
             resume=resume,
-            record=folder / RECORDING if record else None,
+            record=next_recording(folder) if record else None,
         )
         try:
             with saved_on_signals(run), run:
@@ -185,30 +185,6 @@ def trained(choice: Choice, folder: Path, *, plain: bool, resume: Path | None = 
             steps = 0 if run.metrics is None else run.metrics.env_steps
             raise TflowError(f"Training failed after {steps:,} env steps: {error} What was saved is in {folder}.") from error
     return Trained(run, keeper.seconds, keeper.best_in_words, code)
-
-
-def replay_run(folder: Path, until: int | None, *, debugger: bool) -> str:
-    """Repeat a recorded run in this process, and say what was found. With ``debugger``, it stops there at the end."""
-    from tflow.runtime.recording import ReplayRuntime
-
-    if not (folder / RECORDING).exists():
-        raise PlanError(f"{folder} has no {RECORDING}: it was not recorded. tflow train --record does so.")
-    choice = chosen([], {}, folder / CONFIG)
-    with ReplayRuntime(folder / RECORDING) as session:
-        run = choice.algorithm.run(
-            eval_every=choice.eval_every, eval_episodes=choice.run.eval_episodes, runtime=session, seed=choice.run.seed
-        )
-        with run, suppress(bdb.BdbQuit):
-            while session.events and (until is None or run.metrics is None or run.metrics.env_steps < until):
-                if next(run, None) is None:
-                    break
-            if debugger:
-                pdb.set_trace()  # that is what was asked for: run and session are here
-    steps = 0 if run.metrics is None else run.metrics.env_steps
-    return (
-        f"Repeated {session.read:,} events, {steps:,} env steps: the same answers in the same order, and {session.compared} "
-        "hashes of the weights agree."
-    )
 
 
 class Interrupted(KeyboardInterrupt):

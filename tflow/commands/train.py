@@ -62,8 +62,12 @@ def train(
         typer.Option(metavar="5m|N|none", help="Time or env steps between checkpoints; there is one at the end. Default: 5m."),
     ] = None,
     record: Annotated[
-        bool, typer.Option("--record", help="Write down the order of answers, so that tflow replay RUN repeats the run.")
-    ] = False,
+        bool | None,
+        typer.Option(
+            "--record/--no-record",
+            help="Write down the order of answers, so that tflow replay RUN repeats the run. Default: with --runtime ray.",
+        ),
+    ] = None,
     out: Annotated[str | None, typer.Option(metavar="DIR", help="The run folder. Default: a new one in runs/.")] = None,
     plain: Annotated[bool, typer.Option("--plain", help="Lines instead of the live view.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
@@ -111,11 +115,10 @@ def train(
         for flag, given in (("--config", config), ("--seed", seed), ("--seeds", seeds), ("--out", out), ("--from", start_from)):
             if given is not None:
                 raise PlanError(f"--resume takes the settings of its run; leave out {flag}.")
-        if record:
-            raise PlanError("--record writes a run down from its beginning; leave it out with --resume.")
-        resume_run(resume, words, options, plain=plain)
+        resume_run(resume, words, options, plain=plain, record=record)
         return
     choice = chosen(words, options, config)
+    record = choice.run.runtime == "ray" if record is None else record
     if seeds is None:
         single(choice, folder, plain=plain, record=record)
     else:

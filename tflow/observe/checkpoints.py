@@ -10,6 +10,7 @@ from pathlib import Path
 from tflow.algos.training_run import TrainingRun
 from tflow.combinators import check
 from tflow.errors import CheckpointError
+from tflow.observe.recordings import recordings_in
 from tflow.rl.metrics import Metrics
 from tflow.settings.period import Period
 from tflow.state.folders import ASIDE, checkpoints_in, read_manifest
@@ -53,9 +54,9 @@ class Checkpoints:
         self.prune()
 
     def prune(self) -> None:
-        """Remove all but the latest few and the best, and what a process that was killed has left."""
+        """Remove all but the latest few, the best and those that recordings begin at; and what a killed process has left."""
         found = checkpoints_in(self.folder)
-        kept = {*found[-self.keep :], *best_of(found)}
+        kept = {*found[-self.keep :], *best_of(found), *(each.checkpoint for each in recordings_in(self.folder.parent))}
         for each in found:
             if each not in kept:
                 shutil.rmtree(each, ignore_errors=True)

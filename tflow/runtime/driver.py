@@ -83,8 +83,12 @@ class Driver(Site):
         """When the consumer will take no more items; None: whenever they come."""
 
     def now(self) -> float:
-        now = self.runtime.now() + self.clock
+        now = self.unrecorded_now()
         return now if self.tape is None else self.tape.reading(now)
+
+    def unrecorded_now(self) -> float:
+        """The clock as it is, which is no event of a recording."""
+        return self.runtime.now() + self.clock
 
     @property
     def is_over(self) -> bool:
@@ -128,7 +132,7 @@ class Driver(Site):
     def state(self) -> dict[str, object]:
         """What the driver itself remembers, as data; its shards, calls and cells are apart."""
         return {
-            "now": self.runtime.now() + self.clock,  # no event of a recording
+            "now": self.unrecorded_now(),
             "began": self.began,
             "env_steps": self.env_steps,
             "counters": vars(self.counters),
