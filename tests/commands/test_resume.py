@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import signal
 import subprocess
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 from tests.commands.conftest import Typed
 from tests.commands.test_train import QUICK, SCRIPT
 from tflow import Policy
+from tflow.observe.status import read_status
 from tflow.settings.files import read_file
 from tflow.state.folders import checkpoints_in
 
@@ -39,6 +41,7 @@ def test_a_run_that_was_ended_goes_on_as_if_it_had_not_been(
             started.kill()
     assert started.returncode == (-9 if number == signal.SIGKILL else 128 + number)
     run = tmp_path / "run"
+    assert read_status(run)["status"] == ("killed" if number == signal.SIGKILL else "interrupted")
     reached = int(checkpoints_in(run / "checkpoints")[-1].name)
     until = str(reached + 500)
     monkeypatch.chdir(tmp_path)
@@ -84,6 +87,19 @@ def test_sentences(tmp_path: Path, typed: Typed, monkeypatch: pytest.MonkeyPatch
     code, _, err = typed("train", *words)
     assert code == 2
     assert said in err
+
+
+def test_a_run_that_still_runs_is_not_resumed(tmp_path: Path, typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert typed(*TRAIN, "--out", "run", "--stop-steps", "300")[0] == 0
+    status = json.loads((tmp_path / "run" / "run.json").read_text())
+    (tmp_path / "run" / "run.json").write_text(json.dumps({**status, "status": "running"}))  # this very process
+    code, _, err = typed("train", "--resume", "run", "--stop-steps", "600")
+    assert (code, err) == (2, f"--resume: the run in run is still running, as process {os.getpid()}. End it first.\n")
+    for other in ({"process_began": "1"}, {"host": "elsewhere"}):  # another process with that number, another machine
+        (tmp_path / "run" / "run.json").write_text(json.dumps({**status, "status": "running", **other}))
+        assert read_status(tmp_path / "run")["status"] == ("killed" if "process_began" in other else "running")
+        assert typed("train", "--resume", "run", "--stop-steps", "600", "--plain")[0] == 0
 
 
 def test_interrupted_before_the_first_report(tmp_path: Path) -> None:

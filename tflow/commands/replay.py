@@ -6,6 +6,7 @@ import bdb
 import pdb
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tflow import loading
 from tflow.algos.algorithm import Algorithm
@@ -16,7 +17,9 @@ from tflow.errors import PlanError
 from tflow.observe.folder import CONFIG
 from tflow.observe.recordings import Recording, recordings_in
 from tflow.rl.metrics import Metrics
-from tflow.runtime.recording import Differs, ReplayRuntime
+
+if TYPE_CHECKING:
+    from tflow.runtime.recording import ReplayRuntime
 
 
 def replay_run(folder: Path, until: int | None = None, *, plan: str | None = None, debugger: bool = False) -> list[str]:
@@ -38,6 +41,8 @@ def replay_run(folder: Path, until: int | None = None, *, plan: str | None = Non
 
 
 def _replayed(choice: Choice, recording: Recording, until: int | None, plan: str | None, *, debugger: bool) -> str:
+    from tflow.runtime.recording import Differs, ReplayRuntime
+
     with ReplayRuntime(recording.path, any_plan=plan is not None) as session:
         run, ended = _run_of(choice, recording, session, plan), ""
         with run, suppress(bdb.BdbQuit):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import math
 import os
 import re
@@ -24,9 +23,10 @@ from tflow.algos.training_run import TrainingRun
 from tflow.commands.choice import Choice, chosen
 from tflow.errors import PlanError, TflowError
 from tflow.observe.console import Output
-from tflow.observe.folder import CONFIG, STATUS, RunFolder, fresh_folder
+from tflow.observe.folder import CONFIG, RunFolder, fresh_folder
 from tflow.observe.progress import ShowProgress
 from tflow.observe.recordings import next_recording, recordings_in
+from tflow.observe.status import lives, read_status
 from tflow.observe.view import clock
 from tflow.rl.envs.env_spec import EnvSpec
 from tflow.rl.metrics import Metrics
@@ -82,10 +82,10 @@ def resume_run(
         said = f"has no {CONFIG}, so tflow train has not written it" if folder.exists() else "does not exist"
         raise PlanError(f"--resume: {folder} {said}. In Python, train(plan, resume=...) goes on with a plan of your own.")
     checkpoint_in(folder, refused=lambda why: None)  # else there is nothing to go on from
-    stops = {name: options.get(name) for name in STOPS}
+    ended, stops = outcome_of(folder), {name: options.get(name) for name in STOPS}
     if any(stops.values()):  # a new end replaces the old one
         options = {**options, **{name: given or "none" for name, given in stops.items()}}
-    elif (ended := outcome_of(folder)) is not None:
+    elif ended is not None:
         raise PlanError(
             f"--resume: the run in {folder} has finished: {ended}. Say how far it goes on, such as --stop-steps 1000000."
         )
@@ -98,11 +98,10 @@ STOPS = ("stop_return", "stop_steps", "stop_time")
 
 
 def outcome_of(folder: Path) -> str | None:
-    """Why a run has finished, in words; None if it has not."""
-    try:
-        found = json.loads((folder / STATUS).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
+    """Why a run has finished, in words; None if it has not. Raises if it still runs."""
+    found = read_status(folder)
+    if found.get("status") == "running" and lives(found) == "yes":
+        raise PlanError(f"--resume: the run in {folder} is still running, as process {found['pid']}. End it first.")
     return str(found.get("outcome")) if found.get("status") == "finished" else None
 
 

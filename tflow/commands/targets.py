@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from tflow.algos.evaluation import reporting
 from tflow.commands.choice import chosen
 from tflow.errors import PlanError, TflowError
-from tflow.observe.folder import CONFIG, STATUS, WRITTEN
+from tflow.observe.folder import CONFIG, WRITTEN
+from tflow.observe.status import STATUS
 from tflow.rl.policy.files import BEST, LATEST, SUFFIX, file_of
 from tflow.settings.fields import KINDS
 from tflow.settings.files import read_file

@@ -43,6 +43,7 @@ from tflow.errors import CheckpointError, PlanError, ShardFailed
 from tflow.observe.checkpoints import Checkpoints
 from tflow.observe.loggers import Logger, finite, loggers_in
 from tflow.observe.monitor import TrainingMonitor
+from tflow.observe.status import STATUS, this_process
 from tflow.rl.envs.env_spec import EnvSpec
 from tflow.rl.metrics import Metrics
 from tflow.rl.policy.files import BEST, LATEST, START, file_of
@@ -61,7 +62,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("tflow")
 OTHER_EPISODES = 1_000_003
 """Seed of the episodes that the best policy is evaluated on at the end; no evaluation in a run begins with these."""
-CONFIG, STATUS = "config.toml", "run.json"
+CONFIG = "config.toml"
 WRITTEN = (CONFIG, STATUS, "plan.txt", "plan.svg", "metrics.csv", "metrics.jsonl")
 """What must not be there before: nothing is written over."""
 
@@ -332,8 +333,7 @@ class RunFolder(Callback):
             "status": status,
             "outcome": run.outcome,
             "began": self._began,
-            "pid": os.getpid(),
-            "host": platform.node(),
+            **this_process(),
             "seed": run.seed,
             **places(run.workers.spec),
             "runtime": type(run.run.runtime).__name__,
