@@ -30,7 +30,8 @@ def check(
         list[Path] | None, typer.Argument(help="Files and folders; by default those of pyproject.toml, or all.")
     ] = None,
     output: Annotated[Format, typer.Option("--format", help="How to show what was found.")] = Format.text,
-    show_all: Annotated[bool, typer.Option("--all", help="Show mypy's other errors, too.")] = False,
+    ours: Annotated[bool, typer.Option("--ours", help="Leave other type errors to your own type checker.")] = False,
+    everything: Annotated[bool, typer.Option("--all", hidden=True, help="Show all type errors, as is usual.")] = False,
     disable: Annotated[list[str] | None, typer.Option("--disable", metavar="CODE", help="Switch a rule off.")] = None,
     watch: Annotated[bool, typer.Option("--watch", help="Check again whenever a file changes.")] = False,
     explain: Annotated[str | None, typer.Option("--explain", metavar="CODE", help="Show the page of a rule.")] = None,
@@ -43,7 +44,7 @@ def check(
         show_page(explain, console)
         return
     from tflow.checking.config import rules, settings
-    from tflow.checking.engine import Engine
+    from tflow.checking.engine import Engine, confirmed
     from tflow.checking.findings import CheckFailed, Report, sorted_out
     from tflow.checking.layout import python_files
     from tflow.checking.watch import DaemonEngine, Watch
@@ -58,7 +59,8 @@ def check(
     files = python_files(wanted, folder)
 
     def report(engine: Engine, files: Sequence[str]) -> Report:
-        return sorted_out(engine.check(files), files=files, disabled=disabled, show_all=show_all)
+        found = engine.check(files) if ours else confirmed(engine.check(files), folder, skip=project.skip)
+        return sorted_out(found, files=files, disabled=disabled, show_all=everything or not ours)
 
     if watch:
         from tflow.checking.formats import show_text

@@ -48,11 +48,13 @@ class Said:
 class Engine:
     """Checks groups of files, with one run of mypy each. A context manager: its files are gone at the end."""
 
-    def __init__(self, folder: Path, *, skip: Sequence[str] = (), plugin: str = PLUGIN) -> None:
+    def __init__(self, folder: Path, *, skip: Sequence[str] = (), plugin: str = PLUGIN, redefine: bool = True) -> None:
         require("mypy", extra="check", feature="Checks of plans")
         self.folder = folder
         self.skip = (*SKIPPED_LIBRARIES, *skip)
         self.plugin = plugin
+        self.redefine = redefine
+        """Whether a name may change its type."""
         self.cache = folder / CACHE
         try:
             self.cache.mkdir(exist_ok=True)
@@ -82,8 +84,15 @@ class Engine:
 
     def options(self, roots: Sequence[str]) -> list[str]:
         config = self.desk / CONFIG
-        config.write_text(configuration(self.folder, self.plugin, self.skip, roots), encoding="utf-8")
-        given = ["--config-file", str(config), "--cache-dir", str(self.cache), "--output", "json"]
+        config.write_text(configuration(self.folder, self.plugin, self.skip, roots, redefine=self.redefine), encoding="utf-8")
+        given = [
+            "--config-file",
+            str(config),
+            "--cache-dir",
+            str(self.cache if self.redefine else self.cache / "strict"),
+            "--output",
+            "json",
+        ]
         return [*given, "--no-error-summary", "--show-traceback"]
 
     def run(self, *command: str) -> Said:
@@ -132,6 +141,17 @@ class Engine:
         return f"mypy {number} crashed{where} ({name}: {words}). The traceback is in {CACHE}/{log.name}."
 
 
+def confirmed(found: list[Finding], folder: Path, *, skip: Sequence[str]) -> list[Finding]:
+    """Without what mypy says only because names may change their types here, as other checkers allow: that is no error of the
+    user's. Ours are about streams, whose names do change their types."""
+    others = [each for each in found if not each.ours and each.code != SYNTAX]
+    if not others:
+        return found
+    with Engine(folder, skip=skip, redefine=False) as strict:
+        again = {(each.file, each.line) for each in strict.check(sorted({each.file for each in others}))}
+    return [each for each in found if each.ours or each.code == SYNTAX or (each.file, each.line) in again]
+
+
 def as_argument(file: str) -> str:
     """A file whose name looks like an option is still a file."""
     return f"./{file}" if file.startswith(("-", "@")) else file
@@ -149,10 +169,10 @@ def mypy_version() -> tuple[int, ...]:
     return (0,)
 
 
-def configuration(folder: Path, plugin: str, skip: Iterable[str], roots: Iterable[str]) -> str:
+def configuration(folder: Path, plugin: str, skip: Iterable[str], roots: Iterable[str], *, redefine: bool = True) -> str:
     """The whole configuration of mypy. (JSON strings and lists are TOML, too.)"""
     installed = mypy_version()
-    redefine = "allow_redefinition" if installed >= (2,) else "allow_redefinition_new"
+    redefinition = "allow_redefinition" if installed >= (2,) else "allow_redefinition_new"
     lines = [
         "[tool.mypy]",
         f"plugins = {json.dumps([plugin, EXACT_CACHE])}",
@@ -162,7 +182,7 @@ def configuration(folder: Path, plugin: str, skip: Iterable[str], roots: Iterabl
         "namespace_packages = true",
         "explicit_package_bases = true",
         'follow_imports = "skip"',  # as for all modules below, but the daemon wants to hear one of two words here
-        f"{redefine} = true",  # `stream = stream.gather_sync()` is fine for other checkers; here, too
+        f"{redefinition} = {json.dumps(redefine)}",  # `stream = stream.gather_sync()` is fine for other checkers; here, too
         "local_partial_types = true",  # which the line above needs, and the daemon
         "native_parser = false" if installed >= (1, 20) else "",  # its columns are wrong after letters beyond ASCII
         "",

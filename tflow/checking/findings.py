@@ -43,7 +43,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Report:
-    """What one check has to say. ``hidden`` counts errors of other kinds, which other tools show better."""
+    """What one check has to say. ``hidden`` counts errors of other kinds that are not shown."""
 
     findings: tuple[Finding, ...] = ()
     unreadable: tuple[Finding, ...] = ()
@@ -77,7 +77,7 @@ class Report:
             parts.append(f"{counted(unchecked, 'place')} could not be checked")
         if self.hidden:
             errors = f"{counted(self.hidden, 'error')} of other kinds {'is' if self.hidden == 1 else 'are'}"
-            parts.append(f"{errors} not shown (use --all, or your own type checker)")
+            parts.append(f"{errors} not shown (leave out --ours, or use your own type checker)")
         line = "; ".join(parts)
         return line[0].upper() + line[1:]
 
