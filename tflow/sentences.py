@@ -133,6 +133,14 @@ def branch_unused(split: str, indices: Iterable[int]) -> str:
     )
 
 
+def branch_dropped(split: str, index: int, line: int) -> str:
+    """Nobody consumes a branch on one of several paths."""
+    return (
+        f"{split}: branch {index} is not consumed on the path that ends in line {line}, where the others would wait for it for "
+        "ever. Consume it on every path (drain() will do), or split where both are consumed."
+    )
+
+
 TRAVEL = {
     "a lock": "Make it where it is used, inside the actor",
     "an open file": "Open it where it is used, inside the actor",

@@ -24,7 +24,7 @@ def look(api: Checker, unit: Unit) -> None:
     if isinstance(unit, MypyFile):
         scopes = tree.Scopes(unit)
         uses = Uses(api, Labels(api.lookup_type_or_none, scopes), strict=False, twice=linear.reporter(api))
-        careful(api, unit, lambda: uses.statements(unit.defs, State()))
+        careful(api, unit, lambda: uses.statements(unit.defs, [State()]))
         calls(api, scopes)
         return
     for fn, marked in functions(api, unit):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from mypy.nodes import CallExpr, Context, Var
+
+from tflow.mypy_plugin.facts import Facts
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,8 @@ class StreamEdge:
     released: bool = False
     """It went where it cannot be followed."""
     overwritten: Context | None = None
+    dropped: Context | None = None
+    """Where a path ends on which it was not consumed, although it is on others."""
 
     def mark(self, *, released: bool = False) -> None:
         """It is consumed, or can no longer be followed."""
@@ -54,6 +59,12 @@ class StreamEdge:
         self.released = self.released or released
         for part in self.parts:
             part.mark(released=released)
+
+    def all_parts(self) -> Iterator[StreamEdge]:
+        """Itself, and all that it may be."""
+        yield self
+        for part in self.parts:
+            yield from part.all_parts()
 
 
 Sources: TypeAlias = frozenset[tuple[StreamEdge, Use]]
@@ -65,7 +76,16 @@ class State:
 
     names: dict[Var, StreamEdge] = field(default_factory=dict)
     used: dict[StreamEdge, Use] = field(default_factory=dict)
+    facts: Facts = field(default_factory=Facts)
+    made: dict[StreamEdge, None] = field(default_factory=dict)
+    """Branches of splits that got a name on this path."""
+    certain: bool = True
+    """False if it is not known whether this path is ever taken."""
 
     def copy(self) -> State:
         """For a path of its own."""
-        return State(dict(self.names), dict(self.used))
+        return State(dict(self.names), dict(self.used), self.facts.copy(), dict(self.made), self.certain)
+
+    def like(self, other: State) -> bool:
+        """True if streams are the same here and there."""
+        return self.names == other.names and self.used.keys() == other.used.keys() and self.certain == other.certain

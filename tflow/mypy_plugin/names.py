@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 
 from mypy import nodes
 from mypy.nodes import CallExpr, Context, Expression, MemberExpr, NameExpr, Node, Var
@@ -10,6 +11,7 @@ from mypy.types import Type
 
 from tflow.mypy_plugin import shapes, tree
 from tflow.mypy_plugin.edges import Sources, State, StreamEdge, Use
+from tflow.mypy_plugin.facts import Facts
 from tflow.mypy_plugin.labels import Labels
 from tflow.mypy_plugin.report import Checker
 
@@ -49,6 +51,7 @@ class Names:
                 value = self.fresh(made, place)
             elif value is None and self.is_split(made):
                 value = StreamEdge(self.labels.of(made), several=True)
+            state.facts.assign(target, made if place is None else None, is_stream=value is not None and not value.several)
             if value is None:
                 state.names.pop(variable, None)
                 return
@@ -88,6 +91,8 @@ class Names:
             aliases = [name for name, other in state.names.items() if other is before and name is not variable]
             before.overwritten = before.overwritten or (None if aliases else edge.where)
         state.names[variable] = edge
+        if edge.branch is not None:
+            state.made[edge] = None
         if edge not in self.edges:
             self.edges.append(edge)
 
@@ -110,6 +115,9 @@ class Names:
             names[variable] = meanings[0] if len(meanings) == 1 else self.joined(variable, meanings)
         used = {edge: use for path in reversed(arriving) for edge, use in path.used.items()}
         state.names, state.used = names, used
+        state.facts = reduce(Facts.common, [path.facts for path in arriving])
+        state.made = {edge: None for path in arriving for edge in path.made}
+        state.certain = all(path.certain for path in arriving)
         return True
 
     def joined(self, variable: Var, meanings: list[StreamEdge]) -> StreamEdge:
@@ -151,6 +159,7 @@ class Names:
     def run(self, edge: StreamEdge, state: State) -> None:
         """A stream is run by itself: what it was made of is free again."""
         edge.mark()
+        state.made.pop(edge, None)
         for source, use in edge.sources:
             if state.used.get(source) is not None and state.used[source].place == use.place:
                 del state.used[source]

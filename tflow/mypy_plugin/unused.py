@@ -14,6 +14,9 @@ CODE = "tflow-unused"
 def check(api: Checker, uses: Uses, *, parameters: bool) -> None:
     """Report what a body makes and does not consume; of its parameters only if it is marked."""
     for edge in uses.edges:
+        if edge.branch is not None and edge.dropped is not None and edge.consumed and not edge.released and edge.owed:
+            split, index = edge.branch
+            report(api, CODE, sentences.branch_dropped(label_of_split(split), index, edge.dropped.line), edge.where or split)
         if edge.consumed or edge.released or not edge.owed or edge.where is None or edge.parts or edge.name.startswith("_"):
             continue
         if edge.parameter and not parameters:

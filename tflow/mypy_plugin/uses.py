@@ -1,9 +1,10 @@
-"""Which stream is consumed where: a function body is traversed as it would run, along all of its paths at once.
+"""Which stream is consumed where: a function body is traversed as it would run, along all of its paths.
 
-Every stream that gets a name is an *edge*. Names are only names: ``x = r`` gives the edge a second one. Where paths meet and a
-name means different edges, it means a new one, made of these. Loops are traversed twice, so that what is consumed in every
-turn shows up as consumed twice. What cannot be followed (streams in attributes, in closures, in values without a type) is
-ignored: no rule complains about it.
+Every stream that gets a name is an *edge*. Names are only names: ``x = r`` gives the edge a second one. Paths stay apart as long
+as streams differ on them, with what is known on each (``facts.py``): one on which a condition is true and false does not happen.
+Where too many meet and a name means different edges, it means a new one, made of these. Loops are traversed twice, so that what
+is consumed in every turn shows up as consumed twice. What cannot be followed (streams in objects that others may change, in
+functions that are passed on, in values without a type) is ignored: no rule complains about it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from mypy import nodes
-from mypy.nodes import CallExpr, Expression, FuncDef, FuncItem, NameExpr, Statement, Var
+from mypy.nodes import CallExpr, Context, Expression, FuncDef, FuncItem, NameExpr, Statement, Var
+from mypy.patterns import AsPattern, ValuePattern
 from mypy.types import UninhabitedType, get_proper_type
 
 from tflow.mypy_plugin import shapes, tree
@@ -21,14 +23,21 @@ from tflow.mypy_plugin.labels import Labels
 from tflow.mypy_plugin.report import Checker
 from tflow.mypy_plugin.values import Values
 
+MOST_PATHS = 64
+"""Beyond that, paths are looked at together, as if each could go on as any other."""
+MOST_TURNS = 4
+"""Of a loop over the members of a display, such as ``for size in (1, 2):``; others are traversed twice."""
+Paths = list[State]
+"""The states of all paths that come out at the end of something."""
+
 
 class Uses(Values):
-    """Goes through one body."""
+    """Goes through one body, path by path."""
 
     def __init__(self, api: Checker, labels: Labels, *, strict: bool, twice: Callable[[StreamEdge, Use, Use], None]) -> None:
         super().__init__(api, labels, strict=strict, twice=twice)
         self.discarded: list[tuple[Expression, str]] = []
-        self.jumps: list[tuple[list[State], list[State]]] = []
+        self.jumps: list[tuple[Paths, Paths]] = []
         """Where ``continue`` and ``break`` leave the loops that are being traversed."""
 
     def function(self, fn: FuncItem) -> None:
@@ -39,25 +48,57 @@ class Uses(Values):
             variable = argument.variable
             if not argument.kind.is_star() and shapes.stream(variable.type) is not None:
                 self.bind(variable, StreamEdge(f'"{variable.name}"', argument, variable.name, parameter=True), state)
-        self.block(fn.body, state)
+        for end in self.block(fn.body, [state]):
+            self.ended(end, fn.body.body[-1] if fn.body.body else fn)
 
-    def block(self, body: nodes.Block | None, state: State) -> bool:
-        """False if control never comes out at the end."""
-        return body is None or self.statements(body.body, state)
+    def block(self, body: nodes.Block | None, paths: Paths) -> Paths:
+        """The paths that come out at the end."""
+        if body is None:
+            return paths
+        return [] if body.is_unreachable else self.statements(body.body, paths)
 
-    def statements(self, body: Iterable[Statement], state: State) -> bool:
-        """False if control never comes out at the end."""
-        return all(self.statement(each, state) for each in body)
+    def statements(self, body: Iterable[Statement], paths: Paths) -> Paths:
+        """The paths that come out at the end."""
+        for node in body:
+            if not paths:
+                break
+            paths = self.fewer([end for path in paths for end in self.statement(node, path)])
+        return paths
 
-    def statement(self, node: Statement, state: State) -> bool:
-        """False if control does not go on behind it."""
+    def statement(self, node: Statement, state: State) -> Paths:
+        """The paths on which control goes on behind it."""
         rule = RULES.get(type(node))
         if rule is not None:
-            return rule(self, node, state) is not False
+            found = rule(self, node, state)
+            return [state] if found is None else found
         for child in tree.children(node):
             if isinstance(child, Expression):
                 self.value(child, state)
-        return True
+        return [state]
+
+    def fewer(self, paths: Paths) -> Paths:
+        """Paths on which streams are the same are one; where there are too many, they are looked at together."""
+        found: Paths = []
+        for path in paths:
+            twin = next((each for each in found if each.like(path)), None)
+            if twin is None:
+                found.append(path)
+            else:
+                twin.facts = twin.facts.common(path.facts)
+                twin.made |= path.made
+        if len(found) > MOST_PATHS:
+            together = State()
+            self.meet(together, list(found))
+            together.certain = False
+            return [together]
+        return found
+
+    def ended(self, state: State, where: Context) -> None:
+        """A path comes out of the function: all branches of splits were to be consumed by then."""
+        consumed = {part for edge in state.used for part in edge.all_parts()}
+        for edge in state.made if state.certain else ():
+            if edge not in consumed and edge.dropped is None:
+                edge.dropped = where
 
     # ------------------------------------------------------------------- one after the other
 
@@ -76,36 +117,48 @@ class Uses(Values):
         for target in node.lvalues:
             self.set(target, made, value, state)
 
-    def expression(self, node: nodes.ExpressionStmt, state: State) -> bool:
+    def changed(self, node: nodes.OperatorAssignmentStmt, state: State) -> None:
+        """``n += 1``."""
+        self.value(node.rvalue, state)
+        if isinstance(node.lvalue, NameExpr):
+            whole = nodes.OpExpr(node.op, node.lvalue, node.rvalue)
+            state.facts.assign(node.lvalue, whole)
+
+    def expression(self, node: nodes.ExpressionStmt, state: State) -> Paths:
         value = self.value(node.expr, state)
         if isinstance(node.expr, CallExpr) and value is not None and value.where is None and not value.parts:
             self.discarded.append((node.expr, value.label))
         elif self.is_split(node.expr) and isinstance(node.expr, CallExpr):
             self.discarded.append((node.expr, self.labels.call(node.expr)))
-        return not isinstance(get_proper_type(self.type_of(node.expr)), UninhabitedType)  # such as sys.exit()
+        ends = isinstance(get_proper_type(self.type_of(node.expr)), UninhabitedType)  # such as sys.exit()
+        return [] if ends else [state]
 
-    def returned(self, node: nodes.ReturnStmt, state: State) -> bool:
+    def asserted(self, node: nodes.AssertStmt, state: State) -> Paths:
+        self.value(node.expr, state)
+        return [state] if state.facts.assume(node.expr, True) else []
+
+    def returned(self, node: nodes.ReturnStmt, state: State) -> Paths:
         self.consume(self.value(node.expr, state), "return", node.expr, state)
-        return False
+        self.ended(state, node)
+        return []
 
-    def raised(self, node: nodes.RaiseStmt, state: State) -> bool:
-        return False
+    def raised(self, node: nodes.RaiseStmt, state: State) -> Paths:
+        return []
 
-    def jump(self, node: nodes.BreakStmt | nodes.ContinueStmt, state: State) -> bool:
+    def jump(self, node: nodes.BreakStmt | nodes.ContinueStmt, state: State) -> Paths:
         if self.jumps:
-            self.jumps[-1][isinstance(node, nodes.BreakStmt)].append(state.copy())
-        return False
+            self.jumps[-1][isinstance(node, nodes.BreakStmt)].append(state)
+        return []
 
-    def with_(self, node: nodes.WithStmt, state: State) -> bool:
+    def with_(self, node: nodes.WithStmt, state: State) -> Paths:
         for given, target in zip(node.expr, node.target, strict=True):
             value = self.value(given, state)
             if target is not None:
                 self.set(target, given, value, state)
-        before = state.copy()
-        through = self.block(node.body, state)
         if not any(shapes.swallows(self.type_of(given)) for given in node.expr):
-            return through
-        return self.meet(state, [before, state.copy() if through else None])  # the body may end anywhere
+            return self.block(node.body, [state])
+        before = unsure(state.copy())  # the body may end anywhere
+        return [before, *self.block(node.body, [state])]
 
     def delete(self, node: nodes.DelStmt, state: State) -> None:
         for name in tree.walk(node.expr):
@@ -117,56 +170,101 @@ class Uses(Values):
 
     # ------------------------------------------------------------------- one or the other
 
-    def path(self, body: nodes.Block, state: State) -> State | None:
-        """The state after a path that begins here; None if it does not come back."""
-        own = state.copy()
-        return own if self.block(body, own) else None
-
-    def if_(self, node: nodes.IfStmt, state: State) -> bool:
-        for condition in node.expr:
+    def if_(self, node: nodes.IfStmt, state: State) -> Paths:
+        ends: Paths = []
+        for condition, body in zip(node.expr, node.body, strict=True):
             self.value(condition, state)
-        return self.meet(state, [self.path(body, state) for body in (*node.body, node.else_body or nodes.Block([]))])
+            there = state.copy()
+            if there.facts.assume(condition, True):
+                ends += self.block(body, [there])
+            if not state.facts.assume(condition, False):
+                return ends
+        return ends + self.block(node.else_body, [state])
 
-    def match(self, node: nodes.MatchStmt, state: State) -> bool:
+    def match(self, node: nodes.MatchStmt, state: State) -> Paths:
         subject = self.value(node.subject, state)
-        for name in [each for pattern in node.patterns for each in tree.walk(pattern)]:
-            if isinstance(name, NameExpr) and isinstance(name.node, Var) and subject is not None:
-                state.names[name.node] = subject
-        return self.meet(state, [state.copy(), *(self.path(body, state) for body in node.bodies)])
+        ends: Paths = []
+        for pattern, guard, body in zip(node.patterns, node.guards, node.bodies, strict=True):
+            there = state.copy()
+            for name in tree.walk(pattern):
+                if isinstance(name, NameExpr) and isinstance(name.node, Var):
+                    there.facts.forget(name.node)
+                    if subject is not None:
+                        there.names[name.node] = subject
+            if isinstance(pattern, ValuePattern):
+                possible = there.facts.compared(node.subject, "==", pattern.expr, True)
+                if guard is None and not state.facts.compared(node.subject, "==", pattern.expr, False):
+                    return ends + (self.block(body, [there]) if possible else [])
+                if not possible:
+                    continue
+            if guard is not None:
+                self.value(guard, there)
+            ends += self.block(body, [there])
+            if isinstance(pattern, AsPattern) and pattern.pattern is None and guard is None:
+                return ends  # it takes everything
+        return [*ends, unsure(state)]
 
-    def try_(self, node: nodes.TryStmt, state: State) -> bool:
+    def try_(self, node: nodes.TryStmt, state: State) -> Paths:
         """A handler begins as if nothing of the body had been done: it may have failed at once."""
-        before, body = state.copy(), state.copy()
-        arrives = self.block(node.body, body) and self.block(node.else_body, body)
-        ends: list[State | None] = [body if arrives else None, *(self.path(handler, before) for handler in node.handlers)]
-        if not arrives and node.finally_body is not None:
-            self.block(node.finally_body, body)  # also after a return
-        through = self.meet(state, ends)
-        return self.block(node.finally_body, state) and through
+        before = state.copy()
+        body = self.block(node.else_body, self.block(node.body, [state]))
+        ends = body + [end for handler in node.handlers for end in self.block(handler, [before.copy()])]
+        if not ends and node.finally_body is not None:
+            self.block(node.finally_body, [state])  # also after a return
+            return []
+        return self.block(node.finally_body, ends)
 
-    def loop(self, node: nodes.ForStmt | nodes.WhileStmt, state: State) -> None:
+    def loop(self, node: nodes.ForStmt | nodes.WhileStmt, state: State) -> Paths:
         value = self.value(node.expr, state) if isinstance(node, nodes.ForStmt) else None
         if value is not None:
             self.run(value, state)  # to go through a plan is to run it
-        after: list[State | None] = [state.copy()]
-        turn: State | None = state.copy()
-        for _ in range(2):
-            if turn is None:
+        members = list(members_of(node.expr)) if isinstance(node, nodes.ForStmt) else []
+        turns = min(len(members), MOST_TURNS) if members else 2
+        paths, normal, left = [state], list[State](), list[State]()
+        for turn in range(turns + 1):
+            entering: Paths = []
+            for path in paths:
+                inside, outside = self.next_turn(node, path, members, turn)
+                entering += [] if inside is None else [inside]
+                normal += [] if outside is None else [outside]
+            if turn == turns:
                 break
-            if isinstance(node, nodes.ForStmt):
-                self.set(node.index, node.index, None, turn)
-            else:
-                self.value(node.expr, turn)
             self.jumps.append(([], []))
-            through = self.block(node.body, turn)
+            through = self.block(node.body, entering)
             again, out = self.jumps.pop()
-            ends: list[State | None] = [*again, turn if through else None]
-            turn = State()
-            if not self.meet(turn, ends):
-                turn = None
-            after += [*out, turn.copy() if turn is not None else None]
-        self.meet(state, after)
-        self.block(node.else_body, state)
+            left += out
+            paths = self.fewer([*again, *through])
+        return self.fewer([*left, *self.block(node.else_body, self.fewer(normal))])
+
+    def next_turn(
+        self, node: nodes.ForStmt | nodes.WhileStmt, path: State, members: list[Expression], turn: int
+    ) -> tuple[State | None, State | None]:
+        """The path that goes into another turn, and the one that leaves the loop; None for those that there are not."""
+        inside, outside = path.copy(), path
+        if isinstance(node, nodes.WhileStmt):
+            self.value(node.expr, inside)
+            enters, leaves = inside.facts.assume(node.expr, True), outside.facts.assume(node.expr, False)
+            return inside if enters else None, outside if leaves else None
+        made = members[turn] if turn < len(members) else None
+        self.set(node.index, node.index, None, inside)
+        if made is not None and isinstance(node.index, NameExpr):
+            inside.facts.assign(node.index, made)
+        if members:  # as many turns as there are members
+            last = turn == len(members) or turn == MOST_TURNS
+            return (None, outside) if last else (inside, None)
+        return inside, outside if turn else unsure(outside)  # whether there is a first turn depends on what it goes through
+
+
+def unsure(state: State) -> State:
+    """A path of which nobody knows whether it is taken."""
+    state.certain = False
+    return state
+
+
+def members_of(expr: Expression) -> Iterable[Expression]:
+    """The members of a display without stars; none if it is no display."""
+    items = expr.items if isinstance(expr, (nodes.TupleExpr, nodes.ListExpr)) else []
+    return () if any(isinstance(item, nodes.StarExpr) for item in items) else items
 
 
 def _unpacks(target: Expression, made: nodes.TupleExpr) -> bool:
@@ -176,7 +274,11 @@ def _unpacks(target: Expression, made: nodes.TupleExpr) -> bool:
     return not any(isinstance(item, nodes.StarExpr) for item in (*target.items, *made.items))
 
 
-Rule = Callable[[Uses, Any, State], bool | None]  # Any: the kind of statement that it stands beside
+def block(uses: Uses, node: nodes.Block, state: State) -> Paths:
+    return uses.block(node, [state])
+
+
+Rule = Callable[[Uses, Any, State], Paths | None]  # Any: the kind of statement that it stands beside
 RULES: dict[type[Statement], Rule] = {
     nodes.AssignmentStmt: Uses.assignment,
     nodes.ExpressionStmt: Uses.expression,
@@ -184,7 +286,9 @@ RULES: dict[type[Statement], Rule] = {
     nodes.RaiseStmt: Uses.raised,
     nodes.BreakStmt: Uses.jump,
     nodes.ContinueStmt: Uses.jump,
-    nodes.Block: Uses.block,
+    nodes.Block: block,
+    nodes.AssertStmt: Uses.asserted,
+    nodes.OperatorAssignmentStmt: Uses.changed,
     nodes.IfStmt: Uses.if_,
     nodes.ForStmt: Uses.loop,
     nodes.WhileStmt: Uses.loop,

@@ -1,0 +1,320 @@
+"""What is known on a path through a function: which conditions were true, which names have which constant.
+
+A path on which a condition is both true and false does not happen. What cannot be known rules nothing out.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from mypy.nodes import (
+    CallExpr,
+    ComparisonExpr,
+    Expression,
+    FloatExpr,
+    IndexExpr,
+    IntExpr,
+    ListExpr,
+    MemberExpr,
+    NameExpr,
+    OpExpr,
+    RefExpr,
+    SetExpr,
+    StrExpr,
+    TupleExpr,
+    TypeInfo,
+    UnaryExpr,
+    Var,
+)
+
+from tflow.mypy_plugin import tree
+
+CONSTANTS: dict[str, object] = {"builtins.True": True, "builtins.False": False, "builtins.None": None}
+ORDER: dict[str, Callable[[Any, Any], Any]] = {  # Any: constants of any kind
+    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
+    "is": operator.eq, "is not": operator.ne,
+}  # fmt: skip
+OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "==", "is": "is not", "is not": "is"}
+MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
+
+
+class _Missing:
+    """No constant."""
+
+
+MISSING = _Missing()
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of the value of an expression."""
+
+    names: frozenset[Var]
+    """The names in it: when one gets another value, nothing is known any more."""
+    value: object = MISSING
+    others: tuple[object, ...] = ()
+    """Constants that it is not."""
+    truth: bool | None = None
+    bounds: tuple[tuple[str, float], ...] = ()
+    """Comparisons with numbers that are true: ``(">", 3)``."""
+    kinds: tuple[TypeInfo, ...] = ()
+    """Classes that it is an instance of."""
+    not_kinds: tuple[TypeInfo, ...] = ()
+
+
+class Facts:
+    """What is known on one path."""
+
+    def __init__(self, known: dict[str, Known] | None = None) -> None:
+        self.known = known or {}
+
+    def copy(self) -> Facts:
+        return Facts(dict(self.known))
+
+    def common(self, other: Facts) -> Facts:
+        """What is known on both of two paths."""
+        return Facts({key: fact for key, fact in self.known.items() if other.known.get(key) == fact})
+
+    def forget(self, variable: Var) -> None:
+        """A name gets another value."""
+        self.known = {key: fact for key, fact in self.known.items() if variable not in fact.names}
+
+    def assign(self, target: NameExpr, made: Expression | None, *, is_stream: bool = False) -> None:
+        """A name gets a value."""
+        if not isinstance(target.node, Var):
+            return
+        value = MISSING if made is None else self.constant(made)
+        self.forget(target.node)
+        key = key_of(target)
+        if key and value is not MISSING:
+            self.known[key] = Known(frozenset({target.node}), value=value)
+        elif key and is_stream:  # a stream is an object, and objects are true
+            self.known[key] = Known(frozenset({target.node}), others=(None,), truth=True)
+
+    def constant(self, expr: Expression) -> object:
+        """The constant that an expression is; ``MISSING`` if it is none, or nobody knows."""
+        if isinstance(expr, (IntExpr, StrExpr, FloatExpr)):
+            return expr.value
+        if isinstance(expr, RefExpr) and expr.fullname in CONSTANTS:
+            return CONSTANTS[expr.fullname]
+        if isinstance(expr, UnaryExpr) and expr.op == "-":
+            value = self.constant(expr.expr)
+            return -value if isinstance(value, (int, float)) else MISSING
+        if isinstance(expr, OpExpr) and expr.op in ("+", "-"):
+            left, right = self.constant(expr.left), self.constant(expr.right)
+            if isinstance(left, (int, float)) and isinstance(right, (int, float)):
+                return left + right if expr.op == "+" else left - right
+            return MISSING
+        key = key_of(expr)
+        return self.known[key].value if key in self.known else MISSING
+
+    # ------------------------------------------------------------------- conditions
+
+    def assume(self, condition: Expression, truth: bool) -> bool:
+        """Go on where a condition is true, or false. False if that cannot be."""
+        match condition:
+            case UnaryExpr() if condition.op == "not":
+                return self.assume(condition.expr, not truth)
+            case OpExpr() if condition.op in ("and", "or"):
+                return self.both(condition, truth)
+            case ComparisonExpr() if len(condition.operators) == 1:
+                return self.compared(condition.operands[0], condition.operators[0], condition.operands[1], truth)
+            case CallExpr() if is_instance_check(condition):
+                return self.instance(condition, truth)
+        value = self.constant(condition)
+        if value is not MISSING:
+            return bool(value) == truth
+        key = key_of(condition)
+        if key is None:
+            return True
+        known = self.known.get(key, Known(names_in(condition)))
+        if known.truth is not None:
+            return known.truth == truth
+        self.known[key] = replace(known, truth=truth)
+        return True
+
+    def both(self, condition: OpExpr, truth: bool) -> bool:
+        """``and`` and ``or``: where both parts are decided, or one is and the other follows."""
+        decides = condition.op == "or"  # the truth of one part that decides the whole
+        if truth != decides:
+            return self.assume(condition.left, truth) and self.assume(condition.right, truth)
+        for first, second in ((condition.left, condition.right), (condition.right, condition.left)):
+            if not self.copy().assume(first, decides):  # it is known not to be this one, so it is the other
+                return self.assume(second, decides)
+        key = key_of(condition)
+        if key is not None:
+            known = self.known.get(key, Known(names_in(condition)))
+            if known.truth is not None:
+                return known.truth == truth
+            self.known[key] = replace(known, truth=truth)
+        return True
+
+    def compared(self, left: Expression, how: str, right: Expression, truth: bool) -> bool:
+        if how in ("in", "not in"):
+            return self.member(left, right, truth == (how == "in"))
+        if how not in OPPOSITE:
+            return True
+        if not truth:
+            how = OPPOSITE[how]
+        if self.constant(left) is not MISSING and self.constant(right) is MISSING:
+            left, right, how = right, left, MIRRORED.get(how, how)
+        one, other = self.constant(left), self.constant(right)
+        if one is not MISSING and other is not MISSING:
+            return holds(one, how, other)
+        key = key_of(left)
+        if key is None:
+            return True
+        if other is not MISSING and how in ("==", "is"):
+            return self.equals(key, left, other)
+        if other is not MISSING and how in ("!=", "is not"):
+            return self.differs(key, left, other)
+        if isinstance(other, (int, float)):
+            return self.bounded(key, left, how, other)
+        return self.ordered(left, how, right)
+
+    def bounded(self, key: str, subject: Expression, how: str, number: float) -> bool:
+        """``n > 3`` rules out ``n < 2``."""
+        known = self.known.get(key, Known(names_in(subject)))
+        bounds = (*known.bounds, (how, number))
+        least = max((each for each in bounds if each[0] in (">", ">=")), key=lambda each: (each[1], each[0] == ">"), default=None)
+        most = min((each for each in bounds if each[0] in ("<", "<=")), key=lambda each: (each[1], each[0] == "<="), default=None)
+        if least is not None and most is not None:
+            strict = least[0] == ">" or most[0] == "<"
+            if least[1] > most[1] or (least[1] == most[1] and strict):
+                return False
+        self.known[key] = replace(known, bounds=bounds)
+        return True
+
+    def ordered(self, left: Expression, how: str, right: Expression) -> bool:
+        """A comparison of which only the whole can be remembered: ``a < b`` rules out ``a >= b``."""
+        if how in (">", "<="):
+            left, right, how = right, left, MIRRORED[how]
+        truth = how in ("<", "==", "is")
+        one, other = key_of(left), key_of(right)
+        if one is None or other is None:
+            return True
+        if how in ("==", "!=", "is", "is not"):
+            one, other = min(one, other), max(one, other)
+        key = f"{one} {'<' if how in ('<', '>=') else '=='} {other}"
+        known = self.known.get(key, Known(names_in(left) | names_in(right)))
+        if known.truth is not None:
+            return known.truth == truth
+        self.known[key] = replace(known, truth=truth)
+        return True
+
+    def equals(self, key: str, subject: Expression, value: object) -> bool:
+        known = self.known.get(key, Known(names_in(subject)))
+        ruled_out = any(same(value, each) for each in known.others) or (known.truth is not None and bool(value) != known.truth)
+        ruled_out = ruled_out or not all(holds(value, how, number) for how, number in known.bounds)
+        if ruled_out or (known.value is not MISSING and not same(known.value, value)):
+            return False
+        self.known[key] = replace(known, value=value)
+        return True
+
+    def differs(self, key: str, subject: Expression, value: object) -> bool:
+        known = self.known.get(key, Known(names_in(subject)))
+        if known.value is not MISSING:
+            return not same(known.value, value)
+        self.known[key] = replace(known, others=(*known.others, value))
+        return True
+
+    def member(self, subject: Expression, of: Expression, truth: bool) -> bool:
+        """``mode in ("a", "b")``."""
+        key = key_of(subject)
+        items = of.items if isinstance(of, (TupleExpr, ListExpr, SetExpr)) else []
+        values = [self.constant(item) for item in items]
+        if key is None or not values or any(value is MISSING for value in values):
+            return True
+        if not truth:
+            return all(self.differs(key, subject, value) for value in values)
+        known = self.known.get(key, Known(names_in(subject)))
+        if known.value is not MISSING:
+            return any(same(known.value, value) for value in values)
+        left = [value for value in values if not any(same(value, each) for each in known.others)]
+        return self.equals(key, subject, left[0]) if len(left) == 1 else bool(left)
+
+    def instance(self, check: CallExpr, truth: bool) -> bool:
+        """``isinstance(x, A)`` rules out ``isinstance(x, B)``, unless one of the classes is derived from the other."""
+        key, kinds = key_of(check.args[0]), classes_in(check.args[1])
+        if key is None or not kinds:
+            return True
+        known = self.known.get(key, Known(names_in(check.args[0])))
+        if not truth:
+            if any(kind in found.mro for found in known.kinds for kind in kinds):
+                return False
+            self.known[key] = replace(known, not_kinds=(*known.not_kinds, *kinds))
+            return True
+        possible = [kind for kind in kinds if not any(each in kind.mro for each in known.not_kinds)]
+        if known.kinds:
+            possible = [kind for kind in possible if any(kind in one.mro or one in kind.mro for one in known.kinds)]
+        if len(possible) == 1:
+            self.known[key] = replace(known, kinds=(*known.kinds, possible[0]))
+        return bool(possible)
+
+
+def holds(one: object, how: str, other: object) -> bool:
+    try:
+        return bool(ORDER[how](one, other))
+    except TypeError:
+        return True
+
+
+def same(one: object, other: object) -> bool:
+    """``1`` is not ``True`` here."""
+    return type(one) is type(other) and one == other
+
+
+def is_instance_check(call: CallExpr) -> bool:
+    return isinstance(call.callee, RefExpr) and call.callee.fullname == "builtins.isinstance" and len(call.args) == 2
+
+
+def classes_in(expr: Expression) -> list[TypeInfo]:
+    """The classes of an ``isinstance``; none if one of them is not known."""
+    found: list[TypeInfo] = []
+    for each in expr.items if isinstance(expr, TupleExpr) else [expr]:
+        if not isinstance(each, RefExpr) or not isinstance(each.node, TypeInfo):
+            return []
+        found.append(each.node)
+    return found
+
+
+def names_in(expr: Expression) -> frozenset[Var]:
+    return frozenset(name.node for name in _names(expr) if isinstance(name.node, Var))
+
+
+def _names(expr: Expression) -> Iterator[NameExpr]:
+    for node in tree.walk(expr):
+        if isinstance(node, NameExpr):
+            yield node
+
+
+def key_of(expr: Expression) -> str | None:
+    """The same text for the same expression; None for what may be something else each time, or is too long to tell."""
+    match expr:
+        case NameExpr():
+            return f"{expr.name}@{id(expr.node)}" if expr.node is not None else None
+        case IntExpr() | StrExpr() | FloatExpr():
+            return repr(expr.value)
+        case MemberExpr():
+            inner = key_of(expr.expr)
+            return None if inner is None else f"{inner}.{expr.name}"
+        case UnaryExpr():
+            inner = key_of(expr.expr)
+            return None if inner is None else f"{expr.op} {inner}"
+        case IndexExpr():
+            return _together("[]", [expr.base, expr.index])
+        case OpExpr():
+            return _together(expr.op, [expr.left, expr.right])
+        case ComparisonExpr():
+            return _together(" ".join(expr.operators), expr.operands)
+        case CallExpr():
+            return _together("()", [expr.callee, *expr.args])
+    return None
+
+
+def _together(how: str, parts: list[Expression]) -> str | None:
+    keys = [key_of(part) for part in parts]
+    return None if None in keys else f"({how} {' '.join(filter(None, keys))})"
