@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from mypy.nodes import CallExpr, Context, Var
+from mypy.nodes import CallExpr, Context, LambdaExpr, SymbolNode, Var
 
 from tflow.mypy_plugin.facts import Facts
 
@@ -17,11 +17,13 @@ class Use:
 
     by: str
     where: Context
+    copy: int = 0
+    """Of several that stand at one place, such as the members of a list."""
 
     @property
-    def place(self) -> tuple[int, int]:
-        """Line and column."""
-        return self.where.line, self.where.column
+    def place(self) -> tuple[int, int, int]:
+        """Line and column, and which it is of several."""
+        return self.where.line, self.where.column, self.copy
 
 
 @dataclass(eq=False)
@@ -67,6 +69,37 @@ class StreamEdge:
             yield from part.all_parts()
 
 
+@dataclass(frozen=True, eq=False)
+class Items:
+    """A list, tuple or dictionary whose members are known."""
+
+    members: tuple[Value | None, ...]
+    keys: tuple[object, ...] | None = None
+    """Of a dictionary."""
+
+    def streams(self) -> Iterator[StreamEdge]:
+        """All streams in it, one as often as it is there."""
+        for member in self.members:
+            if isinstance(member, StreamEdge):
+                yield member
+            elif isinstance(member, Items):
+                yield from member.streams()
+            elif isinstance(member, Method):
+                yield member.edge
+
+
+@dataclass(frozen=True, eq=False)
+class Method:
+    """A method of a stream that has a name of its own: ``apply = stream.map``."""
+
+    edge: StreamEdge
+    name: str
+
+
+Value: TypeAlias = StreamEdge | Items | Method
+"""What an expression is, as far as it is followed."""
+Attribute: TypeAlias = tuple[SymbolNode, str]
+"""``self.rewards``: a name, and what comes after the dot."""
 Sources: TypeAlias = frozenset[tuple[StreamEdge, Use]]
 
 
@@ -76,6 +109,9 @@ class State:
 
     names: dict[Var, StreamEdge] = field(default_factory=dict)
     used: dict[StreamEdge, Use] = field(default_factory=dict)
+    held: dict[Var, Items | Method | LambdaExpr] = field(default_factory=dict)
+    """Names of what is no stream, and has to do with some."""
+    attributes: dict[Attribute, StreamEdge] = field(default_factory=dict)
     facts: Facts = field(default_factory=Facts)
     made: dict[StreamEdge, None] = field(default_factory=dict)
     """Branches of splits that got a name on this path."""
@@ -84,8 +120,10 @@ class State:
 
     def copy(self) -> State:
         """For a path of its own."""
-        return State(dict(self.names), dict(self.used), self.facts.copy(), dict(self.made), self.certain)
+        facts, made = self.facts.copy(), dict(self.made)
+        return State(dict(self.names), dict(self.used), dict(self.held), dict(self.attributes), facts, made, self.certain)
 
     def like(self, other: State) -> bool:
         """True if streams are the same here and there."""
-        return self.names == other.names and self.used.keys() == other.used.keys() and self.certain == other.certain
+        same = self.names == other.names and self.held == other.held and self.attributes == other.attributes
+        return same and self.used.keys() == other.used.keys() and self.certain == other.certain

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import reduce
+from typing import TypeVar
 
 from mypy import nodes
 from mypy.nodes import CallExpr, Context, Expression, MemberExpr, NameExpr, Node, Var
-from mypy.types import Type
+from mypy.types import AnyType, Type, TypeOfAny
 
 from tflow.mypy_plugin import shapes, tree
-from tflow.mypy_plugin.edges import Sources, State, StreamEdge, Use
+from tflow.mypy_plugin.edges import Attribute, Items, Method, Sources, State, StreamEdge, Use, Value
 from tflow.mypy_plugin.facts import Facts
 from tflow.mypy_plugin.labels import Labels
 from tflow.mypy_plugin.report import Checker
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 class Names:
@@ -28,8 +32,8 @@ class Names:
         self.inputs: dict[int, Sources] = {}
         """What calls have consumed, by expression."""
         self.joins: dict[tuple[Var, frozenset[int]], StreamEdge] = {}
-        self.named: dict[tuple[int, int], StreamEdge] = {}
-        self.said: set[tuple[int, int]] = set()
+        self.named: dict[tuple[int, int, int], StreamEdge] = {}
+        self.said: set[tuple[int, int, int]] = set()
 
     def type_of(self, expr: Expression) -> Type | None:
         """What mypy has found."""
@@ -38,15 +42,24 @@ class Names:
 
     # ------------------------------------------------------------------- naming
 
-    def set(self, target: Expression, made: Expression, value: StreamEdge | None, state: State, place: int | None = None) -> None:
+    def set(self, target: Expression, made: Expression, value: Value | None, state: State, place: int | None = None) -> None:
         """Give a value a name, or put it where it cannot be followed."""
         if isinstance(target, (nodes.TupleExpr, nodes.ListExpr)):
-            for index, item in enumerate(target.items):
-                self.set(item, made, None, state, index)
+            self.unpack(target, made, value, state)
         elif isinstance(target, nodes.StarExpr):
+            self.let_go(value)
             self.set(target.expr, made, None, state)
         elif isinstance(target, NameExpr) and isinstance(target.node, Var):
             variable = target.node
+            state.held.pop(variable, None)
+            state.attributes = {key: edge for key, edge in state.attributes.items() if key[0] is not variable}
+            if isinstance(value, (Items, Method)):
+                state.names.pop(variable, None)
+                state.facts.assign(target, None)
+                state.held[variable] = value
+                return
+            if isinstance(made, nodes.LambdaExpr):
+                state.held[variable] = made
             if value is None and shapes.stream(self.type_of(target) or variable.type) is not None:
                 value = self.fresh(made, place)
             elif value is None and self.is_split(made):
@@ -61,13 +74,38 @@ class Names:
             if value.where is None and not value.parts:
                 value = self.at(target, value)
             self.bind(variable, value, state)
-        elif value is not None:
+        else:
+            self.let_go(value)
+            if isinstance(target, MemberExpr) and (key := attribute(target)) is not None:
+                state.attributes.pop(key, None)
+
+    def unpack(self, target: nodes.TupleExpr | nodes.ListExpr, made: Expression, value: Value | None, state: State) -> None:
+        """``a, b = stream.split()``."""
+        starred = any(isinstance(item, nodes.StarExpr) for item in target.items)
+        if isinstance(value, Items) and value.keys is None and not starred and len(value.members) == len(target.items):
+            for item, member in zip(target.items, value.members, strict=True):
+                if isinstance(member, StreamEdge) and member.where is None and isinstance(item, NameExpr):
+                    state.made.pop(member, None)  # it has a name of its own from here on
+                self.set(item, nodes.TempNode(AnyType(TypeOfAny.special_form)), member, state)
+            return
+        self.let_go(value)
+        for index, item in enumerate(target.items):
+            self.set(item, made, None, state, index)
+
+    def let_go(self, value: Value | None) -> None:
+        """It goes where it cannot be followed."""
+        if isinstance(value, StreamEdge):
             value.mark(released=True)
+        elif isinstance(value, Method):
+            value.edge.mark(released=True)
+        elif value is not None:
+            for edge in value.streams():
+                edge.mark(released=True)
 
     def at(self, target: NameExpr, value: StreamEdge) -> StreamEdge:
         """The edge that is named here; in the second turn of a loop it is another stream, but the same edge to report."""
         value.where, value.name = target, target.name
-        first = self.named.setdefault((target.line, target.column), value)
+        first = self.named.setdefault((target.line, target.column, 0), value)
         if first is not value:
             value.parts = (first,)
         return value
@@ -101,6 +139,12 @@ class Names:
         for name in tree.walk(node):
             if isinstance(name, NameExpr) and isinstance(name.node, Var) and name.node in state.names:
                 state.names[name.node].mark(released=True)
+            elif isinstance(name, NameExpr) and isinstance(name.node, Var):
+                held = state.held.pop(name.node, None)
+                if isinstance(held, nodes.LambdaExpr):
+                    self.release_names_in(held, state)
+                else:
+                    self.let_go(held)
 
     # ------------------------------------------------------------------- where paths come together
 
@@ -115,6 +159,8 @@ class Names:
             names[variable] = meanings[0] if len(meanings) == 1 else self.joined(variable, meanings)
         used = {edge: use for path in reversed(arriving) for edge, use in path.used.items()}
         state.names, state.used = names, used
+        state.held = shared([path.held for path in arriving])
+        state.attributes = shared([path.attributes for path in arriving])
         state.facts = reduce(Facts.common, [path.facts for path in arriving])
         state.made = {edge: None for path in arriving for edge in path.made}
         state.certain = all(path.certain for path in arriving)
@@ -129,15 +175,23 @@ class Names:
 
     # ------------------------------------------------------------------- consuming
 
-    def consume(self, edge: StreamEdge | None, by: str, where: Context | None, state: State) -> None:
-        """The stream becomes part of something else."""
-        if edge is None or where is None:
+    def consume(self, value: Value | None, by: str, where: Context | None, state: State, copy: int = 0) -> None:
+        """The stream becomes part of something else; so do all that are in a list."""
+        if value is None or where is None:
             return
-        use = Use(by, where)
+        if isinstance(value, Items):
+            for number, member in enumerate(value.members):
+                self.consume(member, by, where, state, number)
+            return
+        if isinstance(value, Method):
+            self.let_go(value)
+            return
+        edge = value
+        use = Use(by, where, copy)
         first = state.used.get(edge)
         if self.strict and first is not None and not edge.plan and not edge.released:
             self.say_twice(edge, first, use)
-        if edge.where is not None or edge.parts:
+        if edge.where is not None or edge.parts or edge.branch is not None:
             state.used.setdefault(edge, use)
         edge.mark()
 
@@ -163,3 +217,13 @@ class Names:
         for source, use in edge.sources:
             if state.used.get(source) is not None and state.used[source].place == use.place:
                 del state.used[source]
+
+
+def shared(paths: list[dict[K, V]]) -> dict[K, V]:
+    """What is the same on all paths."""
+    return {key: value for key, value in paths[0].items() if all(path.get(key) is value for path in paths)}
+
+
+def attribute(expr: MemberExpr) -> Attribute | None:
+    """``self.rewards``, as long as nobody else can have changed it."""
+    return (expr.expr.node, expr.name) if isinstance(expr.expr, NameExpr) and expr.expr.node is not None else None

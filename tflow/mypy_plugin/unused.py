@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from mypy.nodes import CallExpr
+
 from tflow import sentences
 from tflow.mypy_plugin.edges import StreamEdge
 from tflow.mypy_plugin.linear import label_of_split
@@ -13,15 +15,22 @@ CODE = "tflow-unused"
 
 def check(api: Checker, uses: Uses, *, parameters: bool) -> None:
     """Report what a body makes and does not consume; of its parameters only if it is marked."""
+    unnamed: dict[int, list[tuple[CallExpr, int]]] = {}
     for edge in uses.edges:
         if edge.branch is not None and edge.dropped is not None and edge.consumed and not edge.released and edge.owed:
             split, index = edge.branch
             report(api, CODE, sentences.branch_dropped(label_of_split(split), index, edge.dropped.line), edge.where or split)
+        elif edge.branch is not None and edge.where is None and not edge.consumed and not edge.parts:
+            unnamed.setdefault(id(edge.branch[0]), []).append(edge.branch)
         if edge.consumed or edge.released or not edge.owed or edge.where is None or edge.parts or edge.name.startswith("_"):
             continue
         if edge.parameter and not parameters:
             continue
         report(api, CODE, sentence_for(edge), edge.overwritten or edge.where)
+    for branches in unnamed.values():
+        split = branches[0][0]
+        if all(split is not expression for expression, _ in uses.discarded):
+            report(api, CODE, sentences.branch_unused(label_of_split(split), [index for _, index in branches]), split)
     for expression, label in uses.discarded:
         report(
             api,

@@ -9,7 +9,7 @@ functions that are passed on, in values without a type) is ignored: no rule comp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from mypy import nodes
@@ -18,7 +18,7 @@ from mypy.patterns import AsPattern, ValuePattern
 from mypy.types import UninhabitedType, get_proper_type
 
 from tflow.mypy_plugin import shapes, tree
-from tflow.mypy_plugin.edges import State, StreamEdge, Use
+from tflow.mypy_plugin.edges import Items, State, StreamEdge, Use, Value
 from tflow.mypy_plugin.labels import Labels
 from tflow.mypy_plugin.report import Checker
 from tflow.mypy_plugin.values import Values
@@ -27,6 +27,8 @@ MOST_PATHS = 64
 """Beyond that, paths are looked at together, as if each could go on as any other."""
 MOST_TURNS = 4
 """Of a loop over the members of a display, such as ``for size in (1, 2):``; others are traversed twice."""
+MOST_CALLS = 3
+"""Of functions of the same body, inside each other."""
 Paths = list[State]
 """The states of all paths that come out at the end of something."""
 
@@ -36,6 +38,9 @@ class Uses(Values):
 
     def __init__(self, api: Checker, labels: Labels, *, strict: bool, twice: Callable[[StreamEdge, Use, Use], None]) -> None:
         super().__init__(api, labels, strict=strict, twice=twice)
+        self.local = set()
+        self.frames: list[list[tuple[State, Value | None]]] = []
+        """What functions of this body that are being called return."""
         self.discarded: list[tuple[Expression, str]] = []
         self.jumps: list[tuple[Paths, Paths]] = []
         """Where ``continue`` and ``break`` leave the loops that are being traversed."""
@@ -102,10 +107,28 @@ class Uses(Values):
 
     # ------------------------------------------------------------------- one after the other
 
-    def assignment(self, node: nodes.AssignmentStmt, state: State) -> None:
-        made = node.rvalue
+    def assignment(self, node: nodes.AssignmentStmt, state: State) -> Paths:
+        paths = []
+        for made, path in self.alternatives(node.rvalue, state):
+            self.assigned(node, made, path)
+            paths.append(path)
+        return paths
+
+    def alternatives(self, expr: Expression, state: State) -> list[tuple[Expression, State]]:
+        """What an expression is on different paths: ``a if condition else b``."""
+        if not isinstance(expr, nodes.ConditionalExpr):
+            return [(expr, state)]
+        self.value(expr.cond, state)
+        there = state.copy()
+        found = self.alternatives(expr.if_expr, there) if there.facts.assume(expr.cond, True) else []
+        return found + (self.alternatives(expr.else_expr, state) if state.facts.assume(expr.cond, False) else [])
+
+    def assigned(self, node: nodes.AssignmentStmt, made: Expression, state: State) -> None:
         if isinstance(made, nodes.TempNode):
             return  # only a declaration
+        if isinstance(made, nodes.LambdaExpr) and isinstance(node.lvalues[0], NameExpr) and len(node.lvalues) == 1:
+            self.set(node.lvalues[0], made, None, state)  # followed when it is called
+            return
         if isinstance(made, nodes.TupleExpr) and all(_unpacks(target, made) for target in node.lvalues):
             values = [self.value(item, state) for item in made.items]  # all of them first: `a, b = b, a`
             for target in node.lvalues:
@@ -125,7 +148,8 @@ class Uses(Values):
             state.facts.assign(node.lvalue, whole)
 
     def expression(self, node: nodes.ExpressionStmt, state: State) -> Paths:
-        value = self.value(node.expr, state)
+        found = self.value(node.expr, state)
+        value = found if isinstance(found, StreamEdge) else None
         if isinstance(node.expr, CallExpr) and value is not None and value.where is None and not value.parts:
             self.discarded.append((node.expr, value.label))
         elif self.is_split(node.expr) and isinstance(node.expr, CallExpr):
@@ -138,8 +162,13 @@ class Uses(Values):
         return [state] if state.facts.assume(node.expr, True) else []
 
     def returned(self, node: nodes.ReturnStmt, state: State) -> Paths:
-        self.consume(self.value(node.expr, state), "return", node.expr, state)
-        self.ended(state, node)
+        for expr, path in [(None, state)] if node.expr is None else self.alternatives(node.expr, state):
+            value = self.value(expr, path)
+            if self.frames:
+                self.frames[-1].append((path, value))
+            else:
+                self.consume(value, "return", expr, path)
+                self.ended(path, node)
         return []
 
     def raised(self, node: nodes.RaiseStmt, state: State) -> Paths:
@@ -166,7 +195,49 @@ class Uses(Values):
                 state.names.pop(name.node).mark(released=True)
 
     def definition(self, node: Statement, state: State) -> None:
-        self.release_names_in(node, state)
+        if isinstance(node, FuncDef) and not node.is_generator and not node.is_coroutine and not node.is_overload:
+            self.local.add(node)
+        else:
+            self.release_names_in(node, state)
+
+    def inline(self, fn: FuncItem, call: CallExpr, state: State) -> Value | None:
+        """A call of a function of this body: its body is traversed here, with what it is given."""
+        given = [self.value(argument, state) for argument in call.args]
+        plain = all(kind in (nodes.ARG_POS, nodes.ARG_NAMED) for kind in call.arg_kinds)
+        if not plain or len(self.frames) > MOST_CALLS or any(argument.kind.is_star() for argument in fn.arguments):
+            for value in given:
+                self.let_go(value)
+            self.release_names_in(fn, state)
+            return None
+        for argument in fn.arguments:
+            state.names.pop(argument.variable, None)
+            state.facts.forget(argument.variable)
+        by_name = {argument.variable.name: argument.variable for argument in fn.arguments}
+        for place, (name, value) in enumerate(zip(call.arg_names, given, strict=True)):
+            variable = by_name.get(name) if name is not None else fn.arguments[place].variable if place < len(by_name) else None
+            if isinstance(value, StreamEdge) and variable is not None:
+                state.names[variable] = value
+            elif value is not None:
+                self.let_go(value)
+        self.frames.append([])
+        jumps, self.jumps = self.jumps, []
+        ends = self.block(fn.body, [state.copy()])
+        self.jumps = jumps
+        returns = self.frames.pop()
+        self.meet(state, [*ends, *(path for path, _ in returns)])
+        return self.one_of([value for _, value in returns])
+
+    def one_of(self, values: list[Value | None]) -> Value | None:
+        """What is returned on different paths."""
+        known = list(dict.fromkeys(value for value in values if value is not None))
+        if len(known) <= 1:
+            return known[0] if known else None
+        edges = [value for value in known if isinstance(value, StreamEdge)]
+        if len(edges) < len(known):
+            for value in known:
+                self.let_go(value)
+            return None
+        return StreamEdge(edges[0].label, parts=tuple(edges), plan=all(edge.plan for edge in edges))
 
     # ------------------------------------------------------------------- one or the other
 
@@ -182,7 +253,7 @@ class Uses(Values):
         return ends + self.block(node.else_body, [state])
 
     def match(self, node: nodes.MatchStmt, state: State) -> Paths:
-        subject = self.value(node.subject, state)
+        subject = self.stream(node.subject, state)
         ends: Paths = []
         for pattern, guard, body in zip(node.patterns, node.guards, node.bodies, strict=True):
             there = state.copy()
@@ -216,9 +287,9 @@ class Uses(Values):
 
     def loop(self, node: nodes.ForStmt | nodes.WhileStmt, state: State) -> Paths:
         value = self.value(node.expr, state) if isinstance(node, nodes.ForStmt) else None
-        if value is not None:
+        if isinstance(value, StreamEdge):
             self.run(value, state)  # to go through a plan is to run it
-        members = list(members_of(node.expr)) if isinstance(node, nodes.ForStmt) else []
+        members = self.members_of(node, value)
         turns = min(len(members), MOST_TURNS) if members else 2
         paths, normal, left = [state], list[State](), list[State]()
         for turn in range(turns + 1):
@@ -237,7 +308,7 @@ class Uses(Values):
         return self.fewer([*left, *self.block(node.else_body, self.fewer(normal))])
 
     def next_turn(
-        self, node: nodes.ForStmt | nodes.WhileStmt, path: State, members: list[Expression], turn: int
+        self, node: nodes.ForStmt | nodes.WhileStmt, path: State, members: Sequence[Expression | Value | None], turn: int
     ) -> tuple[State | None, State | None]:
         """The path that goes into another turn, and the one that leaves the loop; None for those that there are not."""
         inside, outside = path.copy(), path
@@ -246,25 +317,29 @@ class Uses(Values):
             enters, leaves = inside.facts.assume(node.expr, True), outside.facts.assume(node.expr, False)
             return inside if enters else None, outside if leaves else None
         made = members[turn] if turn < len(members) else None
-        self.set(node.index, node.index, None, inside)
-        if made is not None and isinstance(node.index, NameExpr):
+        self.set(node.index, node.index, None if isinstance(made, Expression) else made, inside)
+        if isinstance(made, Expression) and isinstance(node.index, NameExpr):
             inside.facts.assign(node.index, made)
         if members:  # as many turns as there are members
             last = turn == len(members) or turn == MOST_TURNS
             return (None, outside) if last else (inside, None)
         return inside, outside if turn else unsure(outside)  # whether there is a first turn depends on what it goes through
 
+    def members_of(self, node: nodes.ForStmt | nodes.WhileStmt, value: Value | None) -> Sequence[Expression | Value | None]:
+        """What a loop goes through, if that is known: streams, or the members of a display without stars."""
+        if isinstance(value, Items):
+            if value.keys is None and len(value.members) <= MOST_TURNS:
+                return value.members
+            self.let_go(value)
+        shown = node.expr if isinstance(node, nodes.ForStmt) else None
+        items = shown.items if isinstance(shown, (nodes.TupleExpr, nodes.ListExpr)) else []
+        return [] if any(isinstance(item, nodes.StarExpr) for item in items) else items
+
 
 def unsure(state: State) -> State:
     """A path of which nobody knows whether it is taken."""
     state.certain = False
     return state
-
-
-def members_of(expr: Expression) -> Iterable[Expression]:
-    """The members of a display without stars; none if it is no display."""
-    items = expr.items if isinstance(expr, (nodes.TupleExpr, nodes.ListExpr)) else []
-    return () if any(isinstance(item, nodes.StarExpr) for item in items) else items
 
 
 def _unpacks(target: Expression, made: nodes.TupleExpr) -> bool:

@@ -7,24 +7,33 @@ from typing import Any
 
 from mypy import nodes
 from mypy.argmap import map_actuals_to_formals
-from mypy.nodes import CallExpr, Expression, MemberExpr, NameExpr, RefExpr, Var
+from mypy.nodes import CallExpr, Expression, FuncDef, FuncItem, IntExpr, LambdaExpr, MemberExpr, NameExpr, RefExpr, TypeInfo, Var
 from mypy.types import AnyType, CallableType, Instance, Overloaded, Type, get_proper_type
 
 from tflow.mypy_plugin import shapes, tree
-from tflow.mypy_plugin.edges import Sources, State, StreamEdge, Use
-from tflow.mypy_plugin.names import Names
+from tflow.mypy_plugin.edges import Items, Method, Sources, State, StreamEdge, Use, Value
+from tflow.mypy_plugin.facts import MISSING
+from tflow.mypy_plugin.labels import source
+from tflow.mypy_plugin.names import Names, attribute
 
 RUNS = {"run", "validate"}
 """Methods that do not make a stream part of a plan: it can be used again."""
+MOST_COPIES = 64
+"""More members than that are not followed."""
+SAME_MEMBERS = {"builtins.list", "builtins.tuple", "builtins.reversed", "builtins.sorted", "collections.deque"}
 MILD = ["looks", "keeps", "consumes"]
 """With overloads, the mildest counts."""
 
 
 class Values(Names):
-    """``value`` is the stream that an expression is."""
+    """``value`` is the stream, or the list of streams, that an expression is."""
 
-    def value(self, expr: Expression | None, state: State) -> StreamEdge | None:
-        """The stream that an expression is, if it is one. Whatever it consumes on the way is consumed."""
+    local: set[FuncDef]
+    """Functions that are defined inside this body."""
+
+    def value(self, expr: Expression | None, state: State) -> Value | None:
+        """The stream that an expression is, or the list of streams and the like, if it is one. Whatever it consumes on the way is
+        consumed."""
         rule = RULES.get(type(expr))
         if rule is not None:
             return rule(self, expr, state)
@@ -33,51 +42,158 @@ class Values(Names):
                 self.value(child, state)
         return None
 
-    def name(self, expr: NameExpr, state: State) -> StreamEdge | None:
-        edge = state.names.get(expr.node) if isinstance(expr.node, Var) else None
+    def inline(self, fn: FuncItem, call: CallExpr, state: State) -> Value | None:
+        """What a call of a function of this body makes (``uses.py``)."""
+        raise NotImplementedError
+
+    def name(self, expr: NameExpr, state: State) -> Value | None:
+        if isinstance(expr.node, FuncDef) and expr.node in self.local:  # it is passed on, and called by somebody else
+            self.release_names_in(expr.node, state)
+            return None
+        if not isinstance(expr.node, Var):
+            return None
+        held = state.held.get(expr.node)
+        if isinstance(held, LambdaExpr):
+            self.release_names_in(held, state)
+            return None
+        edge = state.names.get(expr.node)
         if edge is not None and (edge.several or self.type_of(expr) is None):  # without a type: mypy says it is never reached
             edge.mark(released=True)
             return None
-        return edge
+        return held if held is not None else edge
+
+    def stream(self, expr: Expression | None, state: State) -> StreamEdge | None:
+        """The stream that an expression is; others are let go."""
+        found = self.value(expr, state)
+        if found is None or isinstance(found, StreamEdge):
+            return found
+        self.let_go(found)
+        return None
 
     def conditional(self, expr: nodes.ConditionalExpr, state: State) -> StreamEdge | None:
         self.value(expr.cond, state)
-        return self.either(expr.if_expr, expr.else_expr, state)
+        return self.either(expr.if_expr, expr.else_expr, state, expr.cond)
 
-    def operation(self, expr: nodes.OpExpr, state: State) -> StreamEdge | None:
+    def operation(self, expr: nodes.OpExpr, state: State) -> Value | None:
         if expr.op in ("and", "or"):
             return self.either(expr.left, expr.right, state)
-        self.value(expr.left, state)
-        self.value(expr.right, state)
+        left, right = self.value(expr.left, state), self.value(expr.right, state)
+        if expr.op == "+" and isinstance(left, Items) and isinstance(right, Items) and left.keys is right.keys is None:
+            return Items(left.members + right.members)
+        if expr.op == "*":
+            listed, count = (left, expr.right) if isinstance(left, Items) else (right, expr.left)
+            if isinstance(listed, Items) and isinstance(count, IntExpr):
+                return Items(listed.members * min(count.value, MOST_COPIES))
+        self.let_go(left)
+        self.let_go(right)
         return None
 
-    def either(self, left: Expression, right: Expression, state: State) -> StreamEdge | None:
+    def either(self, left: Expression, right: Expression, state: State, condition: Expression | None = None) -> StreamEdge | None:
         """One of two, and it is not known which."""
         one, other = state.copy(), state.copy()
-        values = [edge for edge in (self.value(left, one), self.value(right, other)) if edge is not None]
-        self.meet(state, [one, other])
+        possible = [
+            (expr, path)
+            for expr, path, truth in ((left, one, True), (right, other, False))
+            if condition is None or path.facts.assume(condition, truth)
+        ]
+        values = [edge for expr, path in possible if (edge := self.stream(expr, path)) is not None]
+        self.meet(state, [path for _, path in possible])
         if not values or (values[0] is values[-1] and len(values) == 2):
             return values[0] if values else None
         return StreamEdge(values[0].label, parts=tuple(values), plan=all(edge.plan for edge in values))
 
-    def member(self, expr: MemberExpr, state: State) -> None:
-        """A method that is not called here may be called elsewhere."""
-        value, t = self.value(expr.expr, state), self.type_of(expr)
-        if value is not None and (shapes.is_function(t) or shapes.as_base(t, shapes.WITH_COLUMNS)):
+    def member(self, expr: MemberExpr, state: State) -> Value | None:
+        """An attribute that is a stream, or a method that is not called here."""
+        own = self.attribute(expr, state)
+        if own is not None:
+            return own
+        found, t = self.value(expr.expr, state), self.type_of(expr)
+        value = found if isinstance(found, StreamEdge) else None
+        if value is None:
+            return None  # what else a list can do changes no stream
+        if shapes.is_function(t) and shapes.stream(returned_by(t)) is not None:
+            return Method(value, expr.name)
+        if shapes.is_function(t) or shapes.as_base(t, shapes.WITH_COLUMNS):
             value.mark(released=True)
+        return None
 
-    def walrus(self, expr: nodes.AssignmentExpr, state: State) -> StreamEdge | None:
+    def attribute(self, expr: MemberExpr, state: State) -> StreamEdge | None:
+        """``self.rewards``: the same stream each time, as long as nobody can have changed it."""
+        key = attribute(expr)
+        if key is None or shapes.stream(self.type_of(expr)) is None:
+            return None
+        owner = get_proper_type(self.type_of(expr.expr))
+        info = key[0] if isinstance(key[0], TypeInfo) else owner.type if isinstance(owner, Instance) else None
+        found = info.get(expr.name) if info is not None else None
+        if found is None or not isinstance(found.node, Var) or found.node.is_property:
+            return None
+        if key not in state.attributes:
+            called = f'"{source(expr)}"'
+            state.attributes[key] = StreamEdge(called, expr, owed=False)
+        return state.attributes[key]
+
+    def index(self, expr: nodes.IndexExpr, state: State) -> Value | None:
+        """A member of a list."""
+        listed = self.value(expr.base, state)
+        self.value(expr.index, state)
+        if not isinstance(listed, Items):
+            self.let_go(listed)
+            return None
+        at = state.facts.constant(expr.index)
+        if listed.keys is not None and at in listed.keys:
+            return listed.members[len(listed.keys) - 1 - listed.keys[::-1].index(at)]
+        if listed.keys is None and isinstance(at, int) and -len(listed.members) <= at < len(listed.members):
+            return listed.members[at]
+        if listed.keys is None and isinstance(expr.index, nodes.SliceExpr) and expr.index.stride is None:
+            begin, end = (
+                None if each is None else state.facts.constant(each) for each in (expr.index.begin_index, expr.index.end_index)
+            )
+            if isinstance(begin, (int, type(None))) and isinstance(end, (int, type(None))):
+                return Items(listed.members[begin:end])
+        self.let_go(listed)
+        return None
+
+    def walrus(self, expr: nodes.AssignmentExpr, state: State) -> Value | None:
         self.set(expr.target, expr.value, self.value(expr.value, state), state)
         return self.name(expr.target, state)
 
-    def inner(self, expr: nodes.CastExpr | nodes.AssertTypeExpr, state: State) -> StreamEdge | None:
+    def inner(self, expr: nodes.CastExpr | nodes.AssertTypeExpr, state: State) -> Value | None:
         return self.value(expr.expr, state)
 
-    def display(self, expr: Expression, state: State) -> None:
-        """Streams in a list or a tuple: they are somewhere else from now on."""
-        for item in tree.children(expr):
-            if isinstance(item, Expression):
-                self.consume(self.value(item, state), "a list", item, state)
+    def display(self, expr: nodes.TupleExpr | nodes.ListExpr, state: State) -> Items | None:
+        """Streams in a list or a tuple."""
+        found: list[Value | None] = []
+        for item in expr.items:
+            value = self.value(item.expr if isinstance(item, nodes.StarExpr) else item, state)
+            if not isinstance(item, nodes.StarExpr):
+                if isinstance(value, StreamEdge) and value.where is None and not value.parts:
+                    value.where = item  # it can be taken out again
+                found.append(value)
+            elif isinstance(value, Items) and value.keys is None:
+                found += value.members
+            else:
+                self.let_go(value)
+                found.append(None)
+        return Items(tuple(found)) if any(each is not None for each in found) else None
+
+    def dictionary(self, expr: nodes.DictExpr, state: State) -> Items | None:
+        found = [(key, self.value(value, state)) for key, value in expr.items]
+        for (_, value), (_, item) in zip(found, expr.items, strict=True):
+            if isinstance(value, StreamEdge) and value.where is None and not value.parts:
+                value.where = item
+        keys = [MISSING if key is None else state.facts.constant(key) for key, _ in found]
+        members = tuple(value for _, value in found)
+        if all(member is None for member in members):
+            return None
+        if any(key is MISSING for key in keys):
+            self.consume(Items(members), "a list", expr, state)
+            return None
+        return Items(members, tuple(keys))
+
+    def set_display(self, expr: nodes.SetExpr, state: State) -> None:
+        """Streams in a set: they are somewhere else from now on."""
+        for item in expr.items:
+            self.consume(self.value(item, state), "a list", item, state)
 
     def handed_out(self, expr: nodes.YieldExpr | nodes.AwaitExpr | nodes.YieldFromExpr, state: State) -> None:
         self.consume(self.value(expr.expr, state), "yield", expr, state)
@@ -85,33 +201,51 @@ class Values(Names):
     def lambda_(self, expr: nodes.LambdaExpr, state: State) -> None:
         self.release_names_in(expr, state)
 
-    def comprehension(self, expr: nodes.GeneratorExpr | nodes.DictionaryComprehension, state: State) -> None:
+    def each_of(self, expr: nodes.GeneratorExpr, listed: Items, state: State) -> Items:
+        """What a comprehension makes of the members of a list, one by one."""
+        found = []
+        for member in listed.members:
+            self.set(expr.indices[0], expr.indices[0], member, state)
+            found.append(self.value(expr.left_expr, state))
+        return Items(tuple(found))
+
+    def comprehension(
+        self, expr: nodes.GeneratorExpr | nodes.DictionaryComprehension, state: State, turns: int = 2
+    ) -> Items | None:
         """Two turns, as for loops."""
-        for sequence in expr.sequences:
-            self.value(sequence, state)
+        listed = [self.value(sequence, state) for sequence in expr.sequences]
+        if isinstance(expr, nodes.GeneratorExpr) and len(listed) == 1 and isinstance(listed[0], Items) and not expr.condlists[0]:
+            return self.each_of(expr, listed[0], state)
+        for each in listed:
+            self.let_go(each)
         made = [expr.left_expr] if isinstance(expr, nodes.GeneratorExpr) else [expr.key, expr.value]
-        for _ in range(2):
+        for _ in range(turns):
             for index in expr.indices:
                 for name in tree.walk(index):
                     if isinstance(name, NameExpr) and isinstance(name.node, Var):
                         state.names.pop(name.node, None)
+                        state.facts.forget(name.node)
             for each in (*(condition for conditions in expr.condlists for condition in conditions), *made):
                 self.consume(self.value(each, state), "a comprehension", each, state)
+        return None
 
-    def generated(self, expr: nodes.ListComprehension | nodes.SetComprehension, state: State) -> None:
-        self.comprehension(expr.generator, state)
+    def generated(self, expr: nodes.ListComprehension | nodes.SetComprehension, state: State) -> Items | None:
+        return self.comprehension(expr.generator, state)
 
     # ------------------------------------------------------------------- calls
 
-    def call(self, call: CallExpr, state: State) -> StreamEdge | None:
+    def call(self, call: CallExpr, state: State) -> Value | None:
         """What a call makes of the streams that it is given."""
         if call.analyzed is not None:  # cast, assert_type and their like
-            value = self.value(getattr(call.analyzed, "expr", None), state)
+            value = self.stream(getattr(call.analyzed, "expr", None), state)
             if isinstance(call.analyzed, nodes.CastExpr) or value is None:
                 return value
             if value.where is None and not value.parts:
                 self.run(value, state)  # assert_type and reveal_type only look: what has no name is gone
             return None
+        known, found = self.known_call(call, state)
+        if known:
+            return found
         receiver, given = self.given(call, state)
         if receiver is not None and isinstance(call.callee, MemberExpr) and call.callee.name in RUNS:
             self.run(receiver, state)
@@ -123,34 +257,170 @@ class Values(Names):
                 self.run(edge, state)
                 edge.mark(released=True)
             return None
+        copies: dict[tuple[int, int], int] = {}
         for edge, where in given:
-            use = Use(label, where if isinstance(where, NameExpr) else call)
+            place = where if isinstance(where, NameExpr) else call
+            copy = copies[place.line, place.column] = copies.get((place.line, place.column), -1) + 1
+            use = Use(label, place, copy if isinstance(where, nodes.StarExpr) else 0)
             mine = edge.sources | {(edge, use)}
             self.together(sources, mine)
             sources |= mine
-            self.consume(edge, label, use.where, state)
+            self.consume(edge, label, use.where, state, use.copy)
         self.inputs[id(call)] = sources
+        if self.is_split(call) and (branches := self.branches(call, state)) is not None:
+            return branches
         kind = shapes.stream(self.type_of(call))
         return StreamEdge(label, plan=kind.type.fullname == shapes.PLAN, sources=sources) if kind is not None else None
+
+    def branches(self, call: CallExpr, state: State) -> Items | None:
+        """The branches of a split, if it is known how many there are."""
+        number = state.facts.constant(call.args[0]) if call.args else 2
+        if not isinstance(number, int) or not 0 < number <= MOST_COPIES:
+            return None
+        found = []
+        for index in range(number):
+            edge = StreamEdge(f"branch {index}", branch=(call, index), sources=self.inputs[id(call)])
+            first = self.named.setdefault((call.line, call.column, index), edge)
+            if first is not edge:  # in the second turn of a loop
+                edge.parts = (first,)
+            state.made[edge] = None
+            self.edges.append(edge)
+            found.append(edge)
+        return Items(tuple(found))
+
+    def known_call(self, call: CallExpr, state: State) -> tuple[bool, Value | None]:
+        """Calls that make streams of streams as everybody knows: True, and what they make."""
+        callee = call.callee
+        name = callee.fullname if isinstance(callee, RefExpr) else ""
+        if name == "builtins.next" and call.args and isinstance(call.args[0], nodes.GeneratorExpr):
+            self.comprehension(call.args[0], state, turns=1)
+            return True, None
+        if name in SAME_MEMBERS and len(call.args) == 1:
+            listed = self.value(call.args[0], state)
+            if isinstance(listed, Items) and listed.keys is None:
+                return True, listed
+            self.let_go(listed)
+            return True, None
+        if name in ("itertools.repeat", "functools.partial") and call.args:
+            found = self.value(call.args[0], state)
+            count = state.facts.constant(call.args[1]) if len(call.args) > 1 else MOST_COPIES
+            if name == "itertools.repeat" and isinstance(found, StreamEdge) and isinstance(count, int):
+                return True, Items((found,) * max(0, min(count, MOST_COPIES)))
+            if name == "functools.partial" and isinstance(found, Method):
+                return True, found
+            self.let_go(found)
+            return len(call.args) == 1, None
+        if isinstance(callee, NameExpr):
+            return self.own_call(callee, call, state)
+        if isinstance(callee, MemberExpr) and isinstance(callee.expr, NameExpr) and isinstance(callee.expr.node, Var):
+            return self.list_method(callee.expr.node, callee.name, call, state)
+        return False, None
+
+    def own_call(self, callee: NameExpr, call: CallExpr, state: State) -> tuple[bool, Value | None]:
+        """A call of a function of this body, or of a method that got a name."""
+        if isinstance(callee.node, FuncDef) and callee.node in self.local:
+            return True, self.inline(callee.node, call, state)
+        held = state.held.get(callee.node) if isinstance(callee.node, Var) else None
+        if isinstance(held, LambdaExpr):
+            return True, self.inline(held, call, state)
+        if not isinstance(held, Method):
+            return False, None
+        for argument in call.args:
+            self.let_go(self.value(argument, state))
+        label = f"{held.name}(...)"
+        self.consume(held.edge, label, call, state)
+        return True, StreamEdge(label, sources=held.edge.sources | {(held.edge, Use(label, call))})
+
+    def list_method(self, variable: Var, name: str, call: CallExpr, state: State) -> tuple[bool, Value | None]:
+        """A method of a list whose members are known."""
+        listed = state.held.get(variable)
+        if not isinstance(listed, Items):
+            return False, None
+        given = [self.value(argument, state) for argument in call.args]
+        if listed.keys is not None:
+            return self.dictionary_method(variable, listed, name, call, state)
+        if name == "append" and len(given) == 1:
+            state.held[variable] = Items((*listed.members, given[0]))
+        elif name == "extend" and len(given) == 1 and isinstance(given[0], Items):
+            state.held[variable] = Items((*listed.members, *given[0].members))
+        elif name == "pop" and not given and listed.members:
+            state.held[variable] = Items(listed.members[:-1])
+            return True, listed.members[-1]
+        elif name in ("reverse", "copy", "index", "count"):
+            return True, listed if name == "copy" else None
+        else:
+            for each in (listed, *given):
+                self.let_go(each)
+            state.held.pop(variable)
+        return True, None
+
+    def dictionary_method(
+        self, variable: Var, listed: Items, name: str, call: CallExpr, state: State
+    ) -> tuple[bool, Value | None]:
+        keys = listed.keys or ()
+        wanted = state.facts.constant(call.args[0]) if call.args else MISSING
+        if name == "values":
+            return True, Items(listed.members)
+        if name == "items":
+            return True, Items(tuple(Items((None, member)) for member in listed.members))
+        if name in ("get", "pop") and wanted in keys:
+            at = keys.index(wanted)
+            if name == "pop":
+                state.held[variable] = Items(listed.members[:at] + listed.members[at + 1 :], keys[:at] + keys[at + 1 :])
+            return True, listed.members[at]
+        if name not in ("keys", "copy"):
+            self.let_go(listed)
+            state.held.pop(variable)
+        return True, listed if name == "copy" else None
 
     def given(self, call: CallExpr, state: State) -> tuple[StreamEdge | None, list[tuple[StreamEdge, Expression]]]:
         """The stream whose method is called, and all streams that the call consumes."""
         found: list[tuple[StreamEdge, Expression]] = []
         receiver = None
         if isinstance(call.callee, MemberExpr):
-            receiver = self.value(call.callee.expr, state)
+            receiver = self.stream(call.callee.expr, state)
             if receiver is not None:
                 found.append((receiver, call.callee.expr))
+            elif isinstance(call.callee.expr, NameExpr):
+                self.may_change(call.callee.expr, state)
         else:
-            self.value(call.callee, state)
-        values = [self.value(argument, state) for argument in call.args]
+            self.let_go(self.value(call.callee, state))
+        values = [self.argument(argument, state) for argument in call.args]
         if any(value is not None for value in values):
             for argument, value, how in zip(call.args, values, self.takes(call), strict=True):
-                if value is not None and how == "keeps":
-                    value.mark(released=True)
-                elif value is not None and how == "consumes":
-                    found.append((value, argument))
+                found += self.taken(call, argument, value, how, state)
         return receiver, found
+
+    def argument(self, argument: Expression, state: State) -> Value | None:
+        """What a call is given; a name may be changed by whom it is given to."""
+        if isinstance(argument, NameExpr):
+            self.may_change(argument, state)
+        return self.value(argument.expr if isinstance(argument, nodes.StarExpr) else argument, state)
+
+    def may_change(self, name: NameExpr, state: State) -> None:
+        """The attributes of an object may be others from here on."""
+        if state.attributes:
+            state.attributes = {key: edge for key, edge in state.attributes.items() if key[0] is not name.node}
+
+    def taken(
+        self, call: CallExpr, argument: Expression, value: Value | None, how: str, state: State
+    ) -> list[tuple[StreamEdge, Expression]]:
+        """The streams of an argument that a call consumes."""
+        place = call.args.index(argument)
+        starred = isinstance(argument, nodes.StarExpr) or call.arg_kinds[place] == nodes.ARG_STAR
+        if isinstance(value, StreamEdge):
+            if how == "keeps":
+                value.mark(released=True)
+            return [(value, argument)] if how == "consumes" else []
+        if isinstance(value, Items) and starred:
+            spread = nodes.StarExpr(argument)
+            spread.set_line(call)
+            return [(edge, spread) for edge in value.streams()]
+        if isinstance(value, Items) and not isinstance(argument, NameExpr):
+            self.consume(value, "a list", argument, state)
+        elif isinstance(value, (Items, Method)):
+            self.let_go(value)
+        return []
 
     def takes(self, call: CallExpr) -> list[str]:
         """For each argument: ``consumes``; ``looks``, if any object will do (``print``); ``keeps``, if nobody knows."""
@@ -179,7 +449,18 @@ def stores(callee: Expression) -> bool:
     """True for what keeps a stream for later, and for what is ours, whatever comes of it."""
     if isinstance(callee, MemberExpr) and callee.name in ("append", "appendleft", "add", "insert", "put"):
         return True
-    return isinstance(callee, RefExpr) and callee.fullname.startswith("tflow.")
+    if not isinstance(callee, RefExpr):
+        return False
+    made = callee.node if isinstance(callee.node, TypeInfo) else None
+    return callee.fullname.startswith("tflow.") or (made is not None and ("dataclass" in made.metadata or made.is_named_tuple))
+
+
+def returned_by(t: Type | None) -> Type | None:
+    """What a function returns."""
+    found = get_proper_type(t) if t is not None else None
+    if isinstance(found, Overloaded):
+        return returned_by(found.items[0])
+    return found.ret_type if isinstance(found, CallableType) else None
 
 
 def _taken_as(formal: Type) -> str:
@@ -189,7 +470,7 @@ def _taken_as(formal: Type) -> str:
     return "looks" if isinstance(found, Instance) and found.type.fullname == "builtins.object" else "consumes"
 
 
-Rule = Callable[[Values, Any, State], StreamEdge | None]  # Any: the kind of expression that it stands beside
+Rule = Callable[[Values, Any, State], Value | None]  # Any: the kind of expression that it stands beside
 RULES: dict[type[Expression] | type[None], Rule] = {
     NameExpr: Values.name,
     CallExpr: Values.call,
@@ -201,9 +482,9 @@ RULES: dict[type[Expression] | type[None], Rule] = {
     nodes.AssertTypeExpr: Values.inner,
     nodes.TupleExpr: Values.display,
     nodes.ListExpr: Values.display,
-    nodes.SetExpr: Values.display,
-    nodes.DictExpr: Values.display,
-    nodes.StarExpr: Values.display,
+    nodes.SetExpr: Values.set_display,
+    nodes.DictExpr: Values.dictionary,
+    nodes.IndexExpr: Values.index,
     nodes.LambdaExpr: Values.lambda_,
     nodes.ListComprehension: Values.generated,
     nodes.SetComprehension: Values.generated,
