@@ -69,12 +69,28 @@ def other_actor(operator: str, wanted: str, method: str, given: str) -> str:
     return f'Ill-typed plan: "{operator}" works beside a {wanted}, but {method} runs it beside a {given}.'
 
 
+def no_actor(operator: str, wanted: str) -> str:
+    """An operator of actors where there are none, or of several classes."""
+    return (
+        f'Ill-typed plan: "{operator}" works beside a {wanted}, but these shards hold no such actor. Start from '
+        f"from_actors(create_actors({wanted}), ...)."
+    )
+
+
 def sync(operator: str, culprit: str) -> str:
     """On-policy training on a stream that ``culprit`` made asynchronous."""
     fix = "Items of earlier rounds may wait there: leave it out, or use a loss that is not on-policy."
     if culprit == "gather_async()":
         fix = "Use gather_sync() or gather_rounds()."
     return f'Ill-typed plan: "{operator}" needs a synchronous stream, but "{culprit}" makes it asynchronous. {fix}'
+
+
+def stored(operator: str, source: str) -> str:
+    """On-policy training on items that were stored before."""
+    return (
+        f'Ill-typed plan: "{operator}" needs fresh items, but those of "{source}" were made before, and no barrier makes them '
+        "fresh. Use a loss that is not on-policy, or items as they are sampled."
+    )
 
 
 def sync_declared(operator: str, name: str) -> str:

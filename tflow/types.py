@@ -23,7 +23,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sized
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Generic, NamedTuple, Never, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Never, TypeAlias
 
 from typing_extensions import TypeVar
 
@@ -55,6 +55,8 @@ C = TypeVar("C", covariant=True, bound=Async, default=Async)
 """The capability that a driver stream offers."""
 G = TypeVar("G", covariant=True, bound=Async, default=Sync)
 """The capability that a parallel stream has once it is gathered behind a barrier."""
+H = TypeVar("H", covariant=True, default=Any)  # Any: see below
+"""The class of the actors of a parallel stream. Any where nobody says: whether an operator fits is then seen with the plan."""
 S = TypeVar("S")
 """The state of an operator."""
 W = TypeVar("W")

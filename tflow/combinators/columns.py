@@ -27,6 +27,7 @@ K = TypeVar("K", bound=str)
 K2 = TypeVar("K2", bound=str)
 Ci = TypeVar("Ci", bound=Async)
 Gi = TypeVar("Gi", bound=Async)
+Hi = TypeVar("Hi")
 Reads = TypeVar("Reads", bound=str, covariant=True)
 Adds = TypeVar("Adds", bound=str, covariant=True)
 
@@ -85,13 +86,13 @@ class WithColumns(Generic[K, Ci]):
         return Iter(_widened("with_columns", self.node, op))
 
 
-class ParWithColumns(Generic[K, Gi]):
+class ParWithColumns(Generic[K, Gi, Hi]):
     """What ``stream.par_with_columns`` is: call it with an operator."""
 
     def __init__(self, node: nodes.Node) -> None:
         self.node = node
 
-    def __call__(self, op: AddColumns[K, K2, OnActor[object]], /) -> ParIter[Batch[K | K2], Gi]:
+    def __call__(self, op: AddColumns[K, K2, OnActor[Hi]], /) -> ParIter[Batch[K | K2], Gi, Hi]:
         from tflow.combinators.par import ParIter
 
         return ParIter(_widened("par_with_columns", self.node, op))

@@ -64,7 +64,7 @@ def from_iterable(make: Callable[[], Iterable[U]]) -> Iter[U, Sync]:
 
 @obeys(ISOLATION, PROVENANCE)
 @labels.shaped("from_actors({actors}, {pull})")
-def from_actors(actors: Actors[W], pull: Callable[[W], U]) -> ParIter[U]:
+def from_actors(actors: Actors[W], pull: Callable[[W], U]) -> ParIter[U, Sync, W]:
     """A parallel stream over actors of any class: an item is one call of ``pull(actor)``.
 
     Law: items of a shard come in call order; ``StopIteration`` ends that shard and no other.
@@ -84,7 +84,7 @@ def from_actors(actors: Actors[W], pull: Callable[[W], U]) -> ParIter[U]:
 
 @obeys(EQUIVALENCE)
 @labels.shaped("par_from_items(...)")
-def par_from_items(items: Iterable[U], *, shards: int = 2, repeat: bool = False) -> ParIter[U]:
+def par_from_items(items: Iterable[U], *, shards: int = 2, repeat: bool = False) -> ParIter[U, Sync, object]:
     """A parallel stream of some values, dealt to ``shards`` fresh actors in turn.
 
     Law: ``gather_sync`` yields the items in order.
@@ -101,7 +101,7 @@ def par_from_items(items: Iterable[U], *, shards: int = 2, repeat: bool = False)
 
 @obeys(EQUIVALENCE)
 @labels.shaped("par_from_range(...)")
-def par_from_range(count: int, *, shards: int = 2, repeat: bool = False) -> ParIter[int]:
+def par_from_range(count: int, *, shards: int = 2, repeat: bool = False) -> ParIter[int, Sync, object]:
     """The numbers from 0 to ``count - 1`` in ``shards`` consecutive blocks, the first ones longer by one where needed.
 
     Law: the shards, one after the other, are ``range(count)``.
@@ -116,7 +116,9 @@ def par_from_range(count: int, *, shards: int = 2, repeat: bool = False) -> ParI
 
 @obeys(EQUIVALENCE)
 @labels.shaped("par_from_iterables(...)")
-def par_from_iterables(iterables: Sequence[Iterable[U] | Callable[[], Iterable[U]]], *, repeat: bool = False) -> ParIter[U]:
+def par_from_iterables(
+    iterables: Sequence[Iterable[U] | Callable[[], Iterable[U]]], *, repeat: bool = False
+) -> ParIter[U, Sync, object]:
     """One shard per iterable, or per function that makes one (it is called inside the actor, and may be endless).
 
     Law: shard i yields what ``iterables[i]`` yields, in order.
@@ -169,7 +171,7 @@ class Dealt(Generic[U]):
 
 def _over_parts(
     name: str, parts: tuple[Iterable[U] | Callable[[], Iterable[U]], ...], repeat: bool, element: object
-) -> ParIter[U]:
+) -> ParIter[U, Sync, object]:
     check.boolean(name, "repeat", repeat)
     deal = Dealt(tuple(ShardValues(values, repeat) for values in parts))
     return ParIter(nodes.FromActors(Actors(deal, len(parts), name), ShardValues.read, opens=True, holds=element))

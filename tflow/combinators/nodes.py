@@ -288,6 +288,12 @@ class FromActors(ParSource):
     """Says when the actors may be asked."""
     holds: Hint = hints.UNKNOWN
     """The type of the items, if the stream opens its actors."""
+    stored: bool = False
+    """Items were made before they are asked for, and kept: no barrier makes them fresh."""
+
+    @cached_property
+    def sync(self) -> bool:
+        return not self.stored
 
     @property
     def what(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Generic, TypeGuard, overload
+from typing import TYPE_CHECKING, Generic, TypeGuard, overload
 
 from typing_extensions import TypeIs, TypeVar
 
@@ -29,19 +29,20 @@ from tflow.laws import (
     SURVIVAL,
     obeys,
 )
-from tflow.types import Async, G, OnActor, Op, Shard, T, TimeBudget, U, V
+from tflow.types import Async, G, H, OnActor, Op, Shard, T, TimeBudget, U, V
 
 if TYPE_CHECKING:
     from tflow.rl.data.batch import Batch
 
 Gi = TypeVar("Gi", bound=Async)
+Hi = TypeVar("Hi")
 
 
-class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G]):
+class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G, H]):
     """A parallel stream of ``T``: one shard per actor. ``gather_*`` brings it to the driver.
 
-    ``G`` is what ``gather_sync`` can offer: ``Sync``, unless an operator holds items of earlier calls back. Users write
-    ``ParIter[Rollout]``.
+    ``G`` is what ``gather_sync`` can offer: ``Sync``, unless an operator holds items of earlier calls back. ``H`` is the class of
+    the actors; ``object`` where they only hold values. Users write ``ParIter[Rollout]``.
     """
 
     __slots__ = ()
@@ -68,7 +69,7 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G]):
     # ------------------------------------------------------------------- inside the actors
 
     @obeys(EQUIVALENCE)
-    def par_map(self, fn: Callable[[T], U]) -> ParIter[U, G]:
+    def par_map(self, fn: Callable[[T], U]) -> ParIter[U, G, H]:
         """Apply a function to each item, inside the actors.
 
         Law: identity and composition, per shard.
@@ -81,7 +82,7 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G]):
         return ParIter(nodes.Map(self.node, fn))
 
     @obeys(EQUIVALENCE, ISOLATION)
-    def par_for_each(self, op: Op[T, U, OnActor[Any]]) -> ParIter[U, G]:  # Any: the class of the actors is checked with the plan
+    def par_for_each(self, op: Op[T, U, OnActor[H]]) -> ParIter[U, G, H]:
         """Apply an operator to each item, inside the actors; an ``ActorOp`` receives its actor.
 
         Law: as ``par_map``; state is kept per (run, node, shard).
@@ -89,7 +90,7 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G]):
         return ParIter(nodes.ForEach(self.node, check.operator("par_for_each", op)))
 
     @property
-    def par_with_columns(self: ParIter[Batch[K], Gi]) -> ParWithColumns[K, Gi]:
+    def par_with_columns(self: ParIter[Batch[K], Gi, Hi]) -> ParWithColumns[K, Gi, Hi]:
         """``stream.par_with_columns(op)``: as ``with_columns``, inside the actors.
 
         Law: as ``with_columns``, per shard.
@@ -97,7 +98,7 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G]):
         return ParWithColumns(self.node)
 
     @obeys(EQUIVALENCE)
-    def par_tap(self, fn: Callable[[T], object]) -> ParIter[T, G]:
+    def par_tap(self, fn: Callable[[T], object]) -> ParIter[T, G, H]:
         """Look at each item inside the actors.
 
         Law: identity.
@@ -106,13 +107,13 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G]):
         return ParIter(nodes.Tap(self.node, fn))
 
     @overload
-    def par_filter(self, fn: Callable[[T], TypeGuard[U]]) -> ParIter[U, G]: ...
+    def par_filter(self, fn: Callable[[T], TypeGuard[U]]) -> ParIter[U, G, H]: ...
     @overload
-    def par_filter(self, fn: Callable[[T], TypeIs[U]]) -> ParIter[U, G]: ...
+    def par_filter(self, fn: Callable[[T], TypeIs[U]]) -> ParIter[U, G, H]: ...
     @overload
-    def par_filter(self, fn: Callable[[T], object]) -> ParIter[T, G]: ...
+    def par_filter(self, fn: Callable[[T], object]) -> ParIter[T, G, H]: ...
     @obeys(EQUIVALENCE)
-    def par_filter(self, fn: Callable[[T], object]) -> ParIter[object, G]:
+    def par_filter(self, fn: Callable[[T], object]) -> ParIter[object, G, H]:
         """Keep the items for which ``fn`` is true, inside the actors.
 
         Law: as the built-in ``filter``, per shard.
@@ -121,7 +122,7 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G]):
         return ParIter(nodes.Filter(self.node, fn))
 
     @obeys(EQUIVALENCE)
-    def par_flat_map(self, fn: Callable[[T], Iterable[U]]) -> ParIter[U, Async]:
+    def par_flat_map(self, fn: Callable[[T], Iterable[U]]) -> ParIter[U, Async, H]:
         """Replace each item by zero or more others, inside the actors.
 
         Law: as ``flat_map``, per shard.
@@ -130,7 +131,7 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G]):
         return ParIter(nodes.FlatMap(self.node, fn))
 
     @obeys(EQUIVALENCE)
-    def par_flatten(self: ParIter[Iterable[U], Async]) -> ParIter[U, Async]:
+    def par_flatten(self: ParIter[Iterable[U], Async, Hi]) -> ParIter[U, Async, Hi]:
         """Replace each iterable by its members, inside the actors.
 
         Law: as ``flatten``, per shard.
@@ -138,7 +139,7 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G]):
         return ParIter(nodes.Flatten(self.node))
 
     @obeys(EQUIVALENCE)
-    def par_batch(self, size: int) -> ParIter[list[T], G]:
+    def par_batch(self, size: int) -> ParIter[list[T], G, H]:
         """Group consecutive items of each shard; a shorter last list is kept.
 
         Law: ``par_batch(n)`` then ``par_flatten`` is the identity, per shard.
@@ -147,7 +148,7 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G]):
         return ParIter(nodes.BatchItems(self.node, size))
 
     @obeys(EQUIVALENCE)
-    def par_take(self, count: int) -> ParIter[T, G]:
+    def par_take(self, count: int) -> ParIter[T, G, H]:
         """The first ``count`` items of each shard.
 
         Law: as ``take``, per shard.
@@ -156,7 +157,7 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G]):
         return ParIter(nodes.Take(self.node, count))
 
     @obeys(EQUIVALENCE)
-    def par_scan(self, fn: Callable[[U, T], U], initial: U) -> ParIter[U, G]:
+    def par_scan(self, fn: Callable[[U, T], U], initial: U) -> ParIter[U, G, H]:
         """Fold the items of each shard into a state and show the state after each.
 
         Law: as ``scan``, per shard.
@@ -165,7 +166,7 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G]):
         return ParIter(nodes.Scan(self.node, fn, initial))
 
     @obeys(CONSERVATION, DETERMINISM)
-    def par_shuffle(self, buffer: int, *, seed: int = 0) -> ParIter[T, Async]:
+    def par_shuffle(self, buffer: int, *, seed: int = 0) -> ParIter[T, Async, H]:
         """Shuffle each shard within a buffer; every shard has its own random numbers.
 
         Law: as ``shuffle``, per shard.
@@ -175,7 +176,7 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G]):
         return ParIter(nodes.Shuffle(self.node, buffer, seed))
 
     @obeys(EQUIVALENCE)
-    def par_zip(self: ParIter[U, Gi], other: ParIter[V, Gi]) -> ParIter[tuple[U, V], Gi]:
+    def par_zip(self: ParIter[U, Gi, Hi], other: ParIter[V, Gi, Hi]) -> ParIter[tuple[U, V], Gi, Hi]:
         """Pair the items of two streams over the same actors, shard by shard.
 
         Law: as ``zip``, per shard.
@@ -188,7 +189,7 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G]):
     # ------------------------------------------------------------------- which actors
 
     @obeys(LAZINESS)
-    def select_shards(self, *shards: int) -> ParIter[T, G]:
+    def select_shards(self, *shards: int) -> ParIter[T, G, H]:
         """Keep some of the shards, by index, in the given order.
 
         Law: the other shards' actors are never called.
@@ -207,7 +208,7 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G]):
     @obeys(CONSERVATION)
     def repartition(
         self, shards: int, *, on_death: nodes.OnDeath = "restart", timeout_s: float | None = None
-    ) -> ParIter[T, Async]:
+    ) -> ParIter[T, Async, object]:
         """Deal the items to ``shards`` fresh actors, each item to the first that is free.
 
         ``on_death`` and ``timeout_s`` are about the actors that the items come from, as for ``gather_async``.
@@ -282,7 +283,7 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G]):
         return Iter(nodes.GatherAsync(self.node, on_death, timeout_s, in_flight, per_call, max_staleness))
 
     @obeys(EQUIVALENCE)
-    def named(self, name: str) -> ParIter[T, G]:
+    def named(self, name: str) -> ParIter[T, G, H]:
         """Name the operator for errors, drawings and checkpoints.
 
         Law: identity.

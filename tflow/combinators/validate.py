@@ -106,28 +106,31 @@ def _capability_fits(node: nodes.Node, signature: Signature) -> None:
         if not hints.accepts(required, OnActor):
             raise PlanError(sentences.on_driver(name, node.what.partition("(")[0]))
         if signature.needs_sync and not (up.sync and node.sync):
-            raise PlanError(sentences.sync(name, graph.made_asynchronous(node).label))
+            raise _not_fresh(name, node)
         return
     if hints.accepts(required, Sync if up.sync else Async):
         if signature.needs_sync and not up.sync:
-            raise PlanError(sentences.sync(name, graph.made_asynchronous(up).label))
+            raise _not_fresh(name, up)
         return
     method = node.what.partition("(")[0]
     if hints.accepts(required, OnActor):
         raise PlanError(sentences.beside_actor(name, method))
     if hints.accepts(required, Sync):
-        raise PlanError(sentences.sync(name, graph.made_asynchronous(up).label))
+        raise _not_fresh(name, up)
     raise PlanError(sentences.on_driver(name, method))
+
+
+def _not_fresh(name: str, stream: nodes.Node) -> PlanError:
+    culprit = graph.made_asynchronous(stream)
+    said = sentences.sync if culprit.inputs else sentences.stored
+    return PlanError(said(name, culprit.label))
 
 
 def _actor_fits(node: nodes.Node, name: str, actor: type | str) -> None:
     wanted = actor if isinstance(actor, str) else actor.__name__
     for source in () if node.host is not None else graph.par_sources(node):
         if not source.holds_actors:
-            raise PlanError(
-                f'"{name}" works beside a {wanted}, but the shards of {source.what} hold no actor of yours. Start from '
-                f"from_actors(create_actors({wanted}), ...)."
-            )
+            raise PlanError(sentences.no_actor(name, wanted))
     owners = [node.host] if node.host is not None else [actors for actors, _ in graph.shards(node)] if node.parallel else []
     for actors in owners:
         have = actors.actor_class()

@@ -70,7 +70,9 @@ class CallRules:
             if sentence:
                 report(self.api, flow.CODE, sentence, given, keep=self.own)
             return
-        if callee.name != "for_each":
+        if callee.name == "par_for_each":
+            actor = receiver.args[2]
+        elif callee.name != "for_each":
             owner = shapes.as_base(self.type_of(call.args[0]), shapes.ACTORS)
             actor = owner.args[0] if owner is not None else shapes.ANYTHING
         name = shapes.name_of(found)
@@ -83,7 +85,7 @@ class CallRules:
         op = shapes.as_base(shapes.without_never(found), shapes.ADD_COLUMNS) if found is not None else None
         if op is None:
             return
-        actor = shapes.ANYTHING if callee.name.startswith("par_") else None
+        actor = receiver.args[2] if callee.name.startswith("par_") else None
         site = self.site(given, callee.expr, receiver, shapes.name_of(found), callee.name, shapes.ANYTHING, op.args[2], actor)
         have = shapes.columns(receiver.args[0])
         columns.lacks(site, have, shapes.literals(op.args[0]) or self.trial.columns_read_by(given), receiver.args[0])

@@ -64,6 +64,18 @@ class Known:
     """Classes that it is an instance of."""
     not_kinds: tuple[TypeInfo, ...] = ()
 
+    def common(self, other: Known) -> Known:
+        """What is known on both of two paths."""
+        return Known(
+            self.names,
+            value=self.value if same(self.value, other.value) else MISSING,
+            others=tuple(each for each in self.others if each in other.others),
+            truth=self.truth if self.truth == other.truth else None,
+            bounds=tuple(each for each in self.bounds if each in other.bounds),
+            kinds=tuple(each for each in self.kinds if each in other.kinds),
+            not_kinds=tuple(each for each in self.not_kinds if each in other.not_kinds),
+        )
+
 
 class Facts:
     """What is known on one path."""
@@ -76,7 +88,7 @@ class Facts:
 
     def common(self, other: Facts) -> Facts:
         """What is known on both of two paths."""
-        return Facts({key: fact for key, fact in self.known.items() if other.known.get(key) == fact})
+        return Facts({key: fact.common(other.known[key]) for key, fact in self.known.items() if key in other.known})
 
     def forget(self, variable: Var) -> None:
         """A name gets another value."""

@@ -12,7 +12,7 @@ from mypy.types import AnyType, Type, TypeOfAny
 
 from tflow.mypy_plugin import shapes, tree
 from tflow.mypy_plugin.edges import Attribute, Items, Method, Sources, State, StreamEdge, Use, Value
-from tflow.mypy_plugin.facts import Facts
+from tflow.mypy_plugin.facts import MISSING, Facts
 from tflow.mypy_plugin.labels import Labels
 from tflow.mypy_plugin.report import Checker
 
@@ -50,34 +50,41 @@ class Names:
             self.let_go(value)
             self.set(target.expr, made, None, state)
         elif isinstance(target, NameExpr) and isinstance(target.node, Var):
-            variable = target.node
-            state.held.pop(variable, None)
-            state.attributes = {key: edge for key, edge in state.attributes.items() if key[0] is not variable}
-            if isinstance(value, (Items, Method)):
-                state.names.pop(variable, None)
-                state.facts.assign(target, None)
-                state.held[variable] = value
-                return
-            if isinstance(made, nodes.LambdaExpr):
-                state.held[variable] = made
-            if value is None and shapes.stream(self.type_of(target) or variable.type) is not None:
-                value = self.fresh(made, place)
-            elif value is None and self.is_split(made):
-                value = StreamEdge(self.labels.of(made), several=True)
-            state.facts.assign(target, made if place is None else None, is_stream=value is not None and not value.several)
-            if value is None:
-                state.names.pop(variable, None)
-                return
-            if target.name == "_":  # how one says that something is not needed
-                value.mark(released=True)
-                return
-            if value.where is None and not value.parts:
-                value = self.at(target, value)
-            self.bind(variable, value, state)
+            self.give_name(target, target.node, made, value, state, place)
+        elif isinstance(target, nodes.IndexExpr) and isinstance(target.base, NameExpr) and isinstance(target.base.node, Var):
+            self.put(target.base.node, target.index, value, state)
         else:
             self.let_go(value)
             if isinstance(target, MemberExpr) and (key := attribute(target)) is not None:
                 state.attributes.pop(key, None)
+
+    def give_name(
+        self, target: NameExpr, variable: Var, made: Expression, value: Value | None, state: State, place: int | None
+    ) -> None:
+        """``name = value``."""
+        state.held.pop(variable, None)
+        state.attributes = {key: edge for key, edge in state.attributes.items() if key[0] is not variable}
+        if isinstance(value, (Items, Method)):
+            state.names.pop(variable, None)
+            state.facts.assign(target, None)
+            state.held[variable] = value
+            return
+        if isinstance(made, nodes.LambdaExpr):
+            state.held[variable] = made
+        if value is None and shapes.stream(self.type_of(target) or variable.type) is not None:
+            value = self.fresh(made, place)
+        elif value is None and self.is_split(made):
+            value = StreamEdge(self.labels.of(made), several=True)
+        state.facts.assign(target, made if place is None else None, is_stream=value is not None and not value.several)
+        if value is None:
+            state.names.pop(variable, None)
+            return
+        if target.name == "_":  # how one says that something is not needed
+            value.mark(released=True)
+            return
+        if value.where is None and not value.parts:
+            value = self.at(target, value)
+        self.bind(variable, value, state)
 
     def unpack(self, target: nodes.TupleExpr | nodes.ListExpr, made: Expression, value: Value | None, state: State) -> None:
         """``a, b = stream.split()``."""
@@ -91,6 +98,19 @@ class Names:
         self.let_go(value)
         for index, item in enumerate(target.items):
             self.set(item, made, None, state, index)
+
+    def put(self, variable: Var, index: Expression, value: Value | None, state: State) -> None:
+        """``streams["left"] = stream``."""
+        listed, at = state.held.get(variable), state.facts.constant(index)
+        if isinstance(listed, Items) and listed.keys is not None and at is not MISSING:
+            kept = [(key, member) for key, member in zip(listed.keys, listed.members, strict=True) if key != at]
+            keys, members = zip(*kept, (at, value), strict=True)
+            state.held[variable] = Items(members, keys)
+            return
+        self.let_go(value)
+        if isinstance(listed, Items):
+            self.let_go(listed)
+            state.held.pop(variable)
 
     def let_go(self, value: Value | None) -> None:
         """It goes where it cannot be followed."""

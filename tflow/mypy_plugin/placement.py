@@ -21,7 +21,13 @@ def broken(site: CallSite) -> bool:
     if beside is not None and actor is not None:
         if is_subtype(actor, beside):
             return False
-        sentence = sentences.other_actor(site.operator, shapes.name_of(beside), site.method, shapes.name_of(actor))
+        given, wanted = shapes.name_of(actor), shapes.name_of(beside)
+        nobody = given == "object"
+        sentence = (
+            sentences.no_actor(site.operator, wanted)
+            if nobody
+            else sentences.other_actor(site.operator, wanted, site.method, given)
+        )
     elif beside is not None:
         sentence = sentences.beside_actor(site.operator, site.method)
     elif actor is not None and shapes.as_base(site.required, shapes.ASYNC) is not None:

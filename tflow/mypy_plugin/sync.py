@@ -21,8 +21,17 @@ def broken(site: CallSite) -> bool:
     if isinstance(culprit, NameExpr):
         site.report(CODE, sentences.sync_declared(site.operator, culprit.name))
     else:
-        site.report(CODE, sentences.sync(site.operator, site.labels.of(culprit)))
+        said = sentences.stored if is_source(culprit, site.labels) else sentences.sync
+        site.report(CODE, said(site.operator, site.labels.of(culprit)))
     return True
+
+
+def is_source(made: Expression, labels: Labels) -> bool:
+    """True for a stream of ours that is made of no other."""
+    if not isinstance(made, CallExpr) or not isinstance(made.callee, RefExpr) or not made.callee.fullname.startswith("tflow."):
+        return False
+    inputs = [*made.args, *([made.callee.expr] if isinstance(made.callee, MemberExpr) else [])]
+    return all(shapes.stream(labels.type_of(given)) is None for given in inputs)
 
 
 def culprit_of(stream: Expression, labels: Labels) -> Expression:

@@ -197,6 +197,9 @@ class Uses(Values):
     def definition(self, node: Statement, state: State) -> None:
         if isinstance(node, FuncDef) and not node.is_generator and not node.is_coroutine and not node.is_overload:
             self.local.add(node)
+            for argument in node.arguments:
+                if argument.initializer is not None:
+                    self.release_names_in(argument.initializer, state)
         else:
             self.release_names_in(node, state)
 

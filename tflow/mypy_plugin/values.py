@@ -305,6 +305,7 @@ class Values(Names):
             found = self.value(call.args[0], state)
             count = state.facts.constant(call.args[1]) if len(call.args) > 1 else MOST_COPIES
             if name == "itertools.repeat" and isinstance(found, StreamEdge) and isinstance(count, int):
+                found.where = found.where or call.args[0]
                 return True, Items((found,) * max(0, min(count, MOST_COPIES)))
             if name == "functools.partial" and isinstance(found, Method):
                 return True, found

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from itertools import repeat
 
 import world
 from rl_good import LOSSES, dqn_plan, policy_of, ppo_plan
@@ -341,3 +344,116 @@ def tiny(shards: ParIter[world.Rollout]) -> Iter[world.TrainStats]:
     stats = shards.gather_sync().for_each(world.OnPolicyStep())
     again = shards.par_for_each(world.ComputeGradients()).gather_async()  # PLUGIN linear
     return Union(stats, again.for_each(world.ApplyGradients(world.workers)))
+
+
+class Pipeline:
+    def __init__(self, rewards: Iter[int]) -> None:
+        self.rewards = rewards
+
+    def build(self) -> Iter[int]:
+        clipped = self.rewards.map(double)
+        return Union(clipped, self.rewards)  # PLUGIN linear
+
+
+class Shared:
+    rewards = from_range(3)
+
+
+def of_a_class() -> Iter[int]:
+    return Union(Shared.rewards, Shared.rewards.map(double))  # PLUGIN linear
+
+
+@flow
+def by_a_method_with_a_name(stream: Iter[int]) -> Iter[int]:
+    apply = stream.map
+    return Union(apply(double), apply(abs))  # PLUGIN linear
+
+
+@flow
+def by_a_partial(stream: Iter[int]) -> Iter[int]:
+    thin = partial(stream.every)
+    return Union(thin(items=2), thin(items=3))  # PLUGIN linear
+
+
+@flow
+def by_a_closure(stream: Iter[int]) -> Iter[int]:
+    def few(count: int) -> Iter[int]:
+        return stream.take(count)  # PLUGIN linear
+
+    return Union(few(1), few(2))
+
+
+@flow
+def by_a_lambda(stream: Iter[int]) -> Iter[int]:
+    few: Callable[[int], Iter[int]] = lambda count: stream.take(count)  # noqa: E731  # PLUGIN linear
+    return Union(few(1), few(2))
+
+
+@flow
+def closure_and_name(stream: Iter[int]) -> Iter[int]:
+    def few() -> Iter[int]:
+        return stream.take(1)
+
+    low = few()
+    return Union(low, stream)  # PLUGIN linear
+
+
+def list_times_two() -> Iter[int]:
+    numbers = from_range(2)
+    return Union(*[numbers] * 2)  # PLUGIN linear
+
+
+def list_and_slice() -> Iter[int]:
+    parts = [from_range(1), from_range(2)]
+    return Union(*(parts + parts[:1]))  # PLUGIN linear
+
+
+def repeated() -> Iter[int]:
+    return Union(*repeat(from_range(2), 3))  # PLUGIN linear
+
+
+def extended() -> Iter[int]:
+    parts = [from_range(1)]
+    parts.extend(parts)
+    return Union(*parts)  # PLUGIN linear
+
+
+def twice_out_of_a_list() -> Iter[int]:
+    streams = [from_range(1), from_range(2)]
+    left = streams[0].map(double)
+    right = streams[0].map(abs)  # PLUGIN linear
+    return Union(left, right, streams[1])
+
+
+def twice_out_of_a_dict() -> Iter[int]:
+    streams = {"train": from_range(1)}
+    return Union(streams["train"].map(double), streams["train"])  # PLUGIN linear
+
+
+@flow
+def branches_twice(stream: Iter[int]) -> Iter[int]:
+    branches = stream.split()
+    left = Union(*branches)
+    return Union(left, *branches)  # PLUGIN linear
+
+
+@dataclass
+class Parts:
+    train: Iter[int]
+    test: Iter[int]
+
+
+def into_two_fields() -> Iter[int]:
+    numbers = from_range(2)
+    parts = Parts(train=numbers, test=numbers)  # PLUGIN linear
+    return Union(parts.train, parts.test)
+
+
+@flow
+def when_it_is_positive(stream: Iter[int], size: int) -> Iter[int]:
+    found: Iter[int] = from_range(1)
+    if size > 0:
+        found = stream.take(size)
+    if size > 2:
+        return Union(found, stream)  # PLUGIN linear
+    return found

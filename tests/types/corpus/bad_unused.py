@@ -324,3 +324,54 @@ def in_a_context(stream: Iter[int]) -> Iter[int]:
 def tiny(shards: ParIter[world.Rollout]) -> Iter[world.TrainStats]:
     left, right = shards.par_for_each(world.ComputeGradients()).split()  # PLUGIN unused
     return left.for_each(world.ApplyGradients(world.workers))
+
+
+@flow
+def only_with_a_log(stream: Iter[int], log: bool) -> Iter[int]:
+    first, second = stream.split()  # PLUGIN unused
+    if log:
+        return Union(first, second.drain())
+    return first
+
+
+@flow
+def on_one_side(stream: Iter[int], both: bool) -> Iter[int]:
+    left, right = stream.split()  # PLUGIN unused
+    return Union(left, right) if both else left
+
+
+@flow
+def if_it_fails(stream: Iter[int], text: str) -> Iter[int]:
+    left, right = stream.split()  # PLUGIN unused
+    try:
+        size = int(text)
+    except ValueError:
+        return left
+    return Union(left, right.every(items=size))
+
+
+@flow
+def by_index(stream: Iter[int]) -> Iter[int]:
+    return stream.split()[0].map(double)  # PLUGIN unused
+
+
+@flow
+def of_several(stream: Iter[int]) -> Iter[int]:
+    branches = stream.split(3)  # PLUGIN unused
+    return Union(branches[0], branches[2])
+
+
+@flow
+def popped(stream: Iter[int]) -> Iter[int]:
+    branches = list(stream.split(3))  # PLUGIN unused
+    return Union(branches.pop(), branches.pop())
+
+
+@flow
+def in_a_closure(stream: Iter[int]) -> Iter[int]:
+    left, right = stream.split()  # PLUGIN unused
+
+    def never_called() -> Iter[int]:
+        return right.map(double)
+
+    return left

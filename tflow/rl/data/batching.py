@@ -93,9 +93,9 @@ class StandardizeFields(AddColumns[K, Never]):
         return cast("Mapping[Never, Array]", new)  # in place of columns that are there: no name is added
 
 
-def aggregate(stream: ParIter[Batch[K], Async], *, aggregators: int, batches: int) -> ParIter[Batch[K], Async]:
+def aggregate(stream: ParIter[Batch[K], Async, object], *, aggregators: int, batches: int) -> ParIter[Batch[K], Async, object]:
     """Tree aggregation: ``aggregators`` actors concatenate ``batches`` batches at a time, so that the driver handles fewer.
 
     Batches go from worker to aggregator; the driver only passes on where they are.
     """
-    return cast("ParIter[Batch[K], Async]", stream.repartition(aggregators).par_batch(batches).par_map(Batch.concat))
+    return cast("ParIter[Batch[K], Async, object]", stream.repartition(aggregators).par_batch(batches).par_map(Batch.concat))

@@ -201,8 +201,8 @@ class StoreToBuffer(RefOp[V]):
         handles.send(store, item, shard=shard)
 
 
-class ParallelReplay(ParIter[T]):
-    """A parallel stream of replayed batches, one shard per replay actor.
+class ParallelReplay(ParIter[T, Async, ReplayActor]):
+    """A parallel stream of replayed batches, one shard per replay actor. They are never fresh, however they are gathered.
 
     Law: no actor is asked before the limits of ``create_replay_actors`` allow it.
     """
@@ -217,7 +217,9 @@ class ParallelReplay(ParIter[T]):
     def __init__(self, replay: AnyReplay) -> None:
         check.instance("ParallelReplay", "replay", replay, AnyReplay, "what create_replay_actors returns")
         pull = MultiReplayActor.experience if isinstance(replay, MultiReplayActors) else ReplayActor.sample
-        super().__init__(nodes.FromActors(replay, pull, limiter=replay.limiter, shown_as=self.shown(replay=replay.name)))
+        super().__init__(
+            nodes.FromActors(replay, pull, limiter=replay.limiter, stored=True, shown_as=self.shown(replay=replay.name))
+        )
 
 
 class UpdatePriorities(LiveOp[Replayed, Replayed, Async]):

@@ -12,7 +12,7 @@ from tflow.combinators.par import ParIter
 from tflow.rl.data.episodes import Episodes
 from tflow.rl.rollout.worker import RolloutWorker
 from tflow.rl.rollout.worker_spec import AnyWorkers
-from tflow.types import Shard
+from tflow.types import Shard, Sync
 
 
 class Due:
@@ -99,7 +99,7 @@ def create_evaluation_workers(
     return Evaluators(spec, num_workers, name, place=place, spec=spec, every=every, due=due)
 
 
-class ParallelEvaluations(ParIter[Episodes]):
+class ParallelEvaluations(ParIter[Episodes, Sync, RolloutWorker]):
     """A parallel stream of evaluations: each item has the statistics of ``episodes`` episodes without exploration.
 
     Law: as ``ParallelRollouts``; an evaluation starts with fresh episodes.

@@ -26,7 +26,7 @@ from tflow.rl.policy.network_spec import ModelLike
 from tflow.rl.policy.weights import Weights, given_weights, seed_for
 from tflow.rl.rollout.multi_worker import MultiWorker, spaces_by_policy
 from tflow.rl.rollout.worker import RolloutWorker, SingleWorker
-from tflow.types import Async, Shard, Signature, Stateless
+from tflow.types import Async, Shard, Signature, Stateless, Sync
 
 if TYPE_CHECKING:
     from tflow.rl.learning.learner import Learner
@@ -432,7 +432,7 @@ def check_device(where: str, device: str) -> None:
         raise PlanError(f"{where}: device must be one of torch's, such as 'cpu' or 'cuda:0', or 'auto'; got {device!r}.")
 
 
-class ParallelRollouts(ParIter[T]):
+class ParallelRollouts(ParIter[T, Sync, RolloutWorker]):
     """A parallel stream of rollouts, one shard per worker.
 
     Law: a rollout is sampled with the weights that the worker has when it is asked for it.

@@ -1,0 +1,162 @@
+"""Right plans that a checker could take for wrong ones if it did not see which paths happen."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from tflow import flow, from_range, Iter, Union
+
+
+def double(number: int) -> int:
+    return 2 * number
+
+
+@flow
+def found_or_else(stream: Iter[int], sizes: list[int]) -> Iter[int] | Iter[list[int]]:
+    for size in sizes:
+        if size > 3:
+            found = stream.batch(size)
+            break
+    else:
+        return stream.map(double)
+    return found
+
+
+@flow
+def while_else(stream: Iter[int], size: int) -> Iter[list[int]]:
+    while size > 0:
+        if size % 7 == 0:
+            batches = stream.batch(size)
+            break
+        size -= 1
+    else:
+        batches = stream.batch(1)
+    return batches
+
+
+@flow
+def not_yet(stream: Iter[int], sizes: list[int]) -> Iter[int]:
+    found: Iter[int] | None = None
+    for size in sizes:
+        if found is None:
+            found = stream.take(size)
+    if found is None:
+        found = stream.map(double)
+    return found
+
+
+@flow
+def with_a_flag(stream: Iter[int], fast: bool) -> Iter[int]:
+    found: Iter[int]
+    if fast:
+        found = stream.map(double)
+    if not fast:
+        found = stream.shuffle(8)
+    return found
+
+
+@flow
+def by_mode(stream: Iter[int], mode: Literal["few", "all", "double"]) -> Iter[int]:
+    found: Iter[int] = from_range(0)
+    if mode == "few":
+        found = stream.take(3)
+    if mode in ("all", "double"):
+        found = stream.map(double) if mode == "double" else stream
+    return found
+
+
+@flow
+def by_number(stream: Iter[int], size: int) -> Iter[int]:
+    found: Iter[int] = from_range(1)
+    if size > 3:
+        found = stream.every(items=size)
+    if size < 2:
+        found = stream.map(abs)
+    if 2 <= size:
+        return found
+    return found
+
+
+@flow
+def by_kind(stream: Iter[int], how: int | str) -> Iter[int]:
+    found: Iter[int] = from_range(1)
+    if isinstance(how, int):
+        found = stream.every(items=how)
+    if isinstance(how, str):
+        found = stream.named(how)
+    return found
+
+
+@flow
+def once_of_many(stream: Iter[int], rows: list[list[int]]) -> Iter[int]:
+    found: Iter[int] | None = None
+    for row in rows:
+        for size in row:
+            if size > 3:
+                found = stream.take(size)
+                break
+        else:
+            continue
+        break
+    return from_range(3) if found is None else found
+
+
+@flow
+def first_that_fits(stream: Iter[int], sizes: list[int]) -> Iter[list[int]]:
+    return next(stream.batch(size) for size in sizes if size > 3)
+
+
+@flow
+def counted(stream: Iter[int]) -> Iter[int]:
+    made = 0
+    while made < 1:
+        found = stream.map(double)
+        made += 1
+    return found
+
+
+@flow
+def appended(stream: Iter[int], log: bool) -> Iter[int]:
+    main, side = stream.split()
+    parts = [main]
+    parts.append(side.tap(print) if log else side.drain())
+    return Union(*parts)
+
+
+@flow
+def by_closure(stream: Iter[int]) -> Iter[int]:
+    left, right = stream.split()
+
+    def thinned(given: Iter[int], by: int) -> Iter[int]:
+        return given.every(items=by)
+
+    return Union(thinned(left, 2), thinned(right, 3))
+
+
+@flow
+def over_branches(stream: Iter[int]) -> Iter[int]:
+    return Union(*[branch.map(double) for branch in stream.split(3)])
+
+
+@flow
+def over_numbered_branches(stream: Iter[int]) -> Iter[int]:
+    named = {}
+    for number, branch in enumerate(stream.split(3)):
+        named[number] = branch.map(double)
+    return Union(*named.values())
+
+
+class Pipeline:
+    def __init__(self, rewards: Iter[int]) -> None:
+        self.rewards = rewards
+
+    def thinned(self) -> Iter[int]:
+        self.rewards = self.rewards.map(double)
+        return self.rewards.every(items=2)
+
+    @property
+    def fresh(self) -> Iter[int]:
+        return from_range(3)
+
+    def both(self) -> Iter[int]:
+        return Union(self.fresh, self.fresh.map(double))
