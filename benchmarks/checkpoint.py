@@ -100,7 +100,7 @@ def measured(name: str, session: Runtime, folder: Path) -> None:
             written.append(sum(file.st_size for file in files if file.st_nlink == 1) / 1e6)
             if number:
                 shutil.rmtree(folder / str(number - 1))
-    shutil.rmtree(folder / str(number))
+    shutil.rmtree(folder / str(len(pauses) - 1))
     later = f"{min(pauses[1:]):5.2f} to {max(pauses[1:]):5.2f} s {max(written[1:]):8.1f} MB"
     print(f"{name:9} {type(session).__name__:13} first {pauses[0]:5.2f} s {written[0]:8.1f} MB   then {later}", flush=True)
 

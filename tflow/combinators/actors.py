@@ -14,7 +14,7 @@ from typing import Generic, Literal
 from tflow.combinators import check, labels
 from tflow.errors import PlanError
 from tflow.laws import NO_EFFECTS, obeys
-from tflow.types import Shard, W, W_co
+from tflow.types import A, D, Shard, W, W_co
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,6 +107,11 @@ class Actors(Generic[W_co]):
 
 class Actor(Actors[W_co]):
     """A single actor, such as a learner that trains beside sampling."""
+
+
+class FedActor(Actor[W_co], Generic[W_co, A, D]):
+    """An actor that says which items may be fed to it: operators that read whatever their actor reads want ``A``, of a stream
+    that offers ``D``."""
 
 
 class Resident(Actors[W_co]):

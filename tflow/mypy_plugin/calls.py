@@ -10,6 +10,7 @@ from mypy.erasetype import erase_typevars
 from mypy.nodes import CallExpr, Decorator, Expression, MemberExpr, RefExpr, SymbolNode, TypeInfo
 from mypy.types import AnyType, CallableType, Instance, Overloaded, Type, get_proper_type
 
+from tflow import sentences
 from tflow.mypy_plugin import columns, flow, literal, placement, policy, shapes, sync, tree
 from tflow.mypy_plugin.labels import Labels, source
 from tflow.mypy_plugin.report import ABOUT_TYPES, Checker, of_kind, report, said_of
@@ -35,6 +36,8 @@ class CallRules:
         picked = policy.picks().get(callee.fullname) if isinstance(callee, RefExpr) else None
         if picked is not None:
             policy.check(self.api, self.labels.scopes, call, picked)
+        if isinstance(callee, MemberExpr) and callee.name in FEEDS and len(call.args) > 1:
+            self.fed(call, callee)
         if not said_of(self.api, call):
             return
         if isinstance(callee, MemberExpr):
@@ -77,6 +80,23 @@ class CallRules:
             actor = owner.args[0] if owner is not None else shapes.ANYTHING
         name = shapes.name_of(found)
         broken(self.site(given, callee.expr, receiver, name, callee.name, op.args[0], op.args[2], actor))
+
+    def fed(self, call: CallExpr, callee: MemberExpr) -> None:
+        """``stream.call(actor, op)`` with an operator that reads whatever its actor reads, which the type of the actor says."""
+        receiver, given = shapes.as_base(self.type_of(callee.expr), shapes.ITER), argument(call, "op", PLACES[callee.name])
+        actor = shapes.as_base(self.type_of(call.args[0]), shapes.FED_ACTOR)
+        op = shapes.as_base(self.type_of(given), shapes.OP) if given is not None else None
+        read = shapes.as_base(op.args[0], shapes.BATCH) if op is not None else None
+        if receiver is None or actor is None or given is None or read is None:
+            return
+        if not isinstance(get_proper_type(read.args[0]), AnyType):
+            return  # it says itself what it reads
+        name = shapes.name_of(self.type_of(given))
+        site = self.site(given, callee.expr, receiver, name, callee.name, actor.args[1], actor.args[2], None)
+        if not columns.broken(site) and not isinstance(get_proper_type(actor.args[1]), AnyType):
+            flow.broken(site)
+        if not sync.broken(site) and callee.name == "hand_off" and shapes.as_base(actor.args[2], shapes.SYNC) is not None:
+            site.report(sync.CODE, sentences.sync(name, self.labels.call(call)))
 
     def widened(self, call: CallExpr, callee: MemberExpr, receiver: Instance) -> None:
         """``stream.with_columns(op)``."""
@@ -184,6 +204,7 @@ def placed(site: CallSite) -> None:
         sync.broken(site)
 
 
+FEEDS = {"call", "hand_off"}
 PLACES = {"for_each": 0, "par_for_each": 0, "call": 1, "hand_off": 1}
 METHODS: dict[str, Callable[[CallRules, CallExpr, MemberExpr, Instance], None]] = {
     **dict.fromkeys(PLACES, CallRules.applied),

@@ -19,7 +19,7 @@ def what_the_loss_of_an_agent_reads() -> None:
     ParallelRollouts(on).gather_sync().for_each(TrainOneStep(on))  # ERR no advantages PLUGIN columns
     ParallelRollouts(on).par_with_columns(ComputeAdvantages()).gather_async().for_each(TrainOneStep(on))  # ERR on-policy PLUGIN sync
     ParallelRollouts(off).gather_sync().for_each(TrainOneStep(off))  # ERR rollouts are not replayed PLUGIN columns
-    ParallelReplay(replay).gather_sync().for_each(TrainOneStep(on))  # ERR replayed rows have no advantages PLUGIN columns
+    ParallelReplay(replay).gather_sync().for_each(TrainOneStep(on))  # ERR replayed rows have no advantages, and are not fresh PLUGIN columns sync
 
 
 def descriptions() -> None:

@@ -28,7 +28,7 @@ def by_agent() -> Plan[Metrics]:
     replay = create_replay_actors(update_ratio=1.0)
     store = ParallelRollouts(workers).gather_sync().for_each(StoreToBuffer(replay))
     trained = ParallelReplay(replay).gather_sync().for_each(TrainOneStep(workers))
-    assert_type(trained, Iter[TrainStats, Sync])
+    assert_type(trained, Iter[TrainStats, Async])
     return ReportMetrics(Union(store.drain(), trained), workers)
 
 

@@ -9,8 +9,8 @@ import numpy as np
 from rl_good import LOSSES, policy_of
 
 from tflow import (
-    AddColumns, Async, Batch, ComputeAdvantages, ConcatBatches, ConcatRounds, create_replay_actors,
-    create_rollout_workers, flow, Iter, Metrics, ParallelReplay, ParallelRollouts, ParIter, Plan, plan,
+    AddColumns, Async, Batch, ComputeAdvantages, ConcatBatches, ConcatRounds, create_learner, create_replay_actors,
+    create_rollout_workers, flow, Iter, LearnOnBatch, Metrics, ParallelReplay, ParallelRollouts, ParIter, Plan, plan,
     ReportMetrics, Rollout, Select, StandardizeFields, Stateless, StoreToBuffer, Sync, TrainOneStep,
     TrainStats, Union, UpdatePriorities,
 )
@@ -257,3 +257,11 @@ def not_marked() -> None:
     """A test or a script: the operators are the same."""
     stream = ParallelRollouts(on).gather_sync().with_columns(StandardizeFields("returns"))  # ERR no returns PLUGIN columns
     print(list(stream.take(1).run()))
+
+
+learns = create_learner(on)
+
+
+def learns_without_advantages() -> Iter[TrainStats]:
+    rollouts = ParallelRollouts(on).gather_sync()
+    return rollouts.call(learns, LearnOnBatch())  # PLUGIN columns

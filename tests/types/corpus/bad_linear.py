@@ -413,7 +413,7 @@ def repeated() -> Iter[int]:
 
 
 def extended() -> Iter[int]:
-    parts = [from_range(1)]
+    parts: list[Iter[int]] = [from_range(1)]
     parts.extend(parts)
     return Union(*parts)  # PLUGIN linear
 

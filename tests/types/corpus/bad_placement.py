@@ -7,7 +7,7 @@ from rl_good import LOSSES, policy_of
 from world import T, learner
 
 from tflow import (
-    ApplyGradients, Async, ComputeAdvantages, ComputeGradients, ConcatRounds, create_learner,
+    ApplyGradients, Async, ComputeAdvantages, ComputeGradients, ConcatRounds, create_actors, create_learner,
     create_replay_actors, create_rollout_workers, flow, from_actors, from_range, Gradients, Iter,
     LearnOnBatch, Metrics, par_from_range, ParallelRollouts, ParIter, Plan, plan, ReportMetrics, Rollout,
     Select, SendWeights, StoreToBuffer, Sync, TrainOneStep, TrainStats, Union, UpdateWeights,
@@ -271,3 +271,22 @@ def in_a_comprehension(pools: list[ParIter[int]]) -> Iter[int]:
 @flow
 def either_kind(stream: Iter[int] | ParIter[int]) -> Iter[int]:
     return stream.map(double)  # ERR it may be parallel PLUGIN placement
+
+
+class Counter:
+    def count(self) -> int:
+        return 1
+
+
+def beside_counters() -> Iter[world.Gradients]:
+    counted = from_actors(create_actors(lambda shard: Counter(), num=2), Counter.count).par_map(lambda n: world.Rollout())
+    return counted.par_for_each(world.ComputeGradients()).gather_async()  # ERR another class PLUGIN placement
+
+
+def beside_nobody(shards: ParIter[world.Rollout]) -> Iter[world.Gradients]:
+    return shards.repartition(4).par_for_each(world.ComputeGradients()).gather_async()  # ERR no actor PLUGIN placement
+
+
+def beside_values() -> Iter[world.Gradients]:
+    values = par_from_range(3).par_map(lambda n: world.Rollout())
+    return values.par_for_each(world.ComputeGradients()).gather_async()  # ERR no actor PLUGIN placement

@@ -9,12 +9,12 @@ from rl_good import LOSSES, policy_of
 from world import OnPolicyStep, Worker
 
 from tflow import (
-    Async, Batch, ComputeAdvantages, ConcatBatches, ConcatRounds, create_rollout_workers, flow, from_actors,
-    Iter, Metrics, ParallelRollouts, ParIter, ParUnion, Plan, plan, ReportMetrics, Rollout, Select,
-    StandardizeFields, Sync, TrainOneStep, TrainStats, Union,
+    Async, Batch, ComputeAdvantages, ConcatBatches, ConcatRounds, create_learner, create_replay_actors, create_rollout_workers, flow, from_actors,
+    Iter, LearnOnBatch, Metrics, ParallelReplay, ParallelRollouts, ParIter, ParUnion, Plan, plan, ReportMetrics, Rollout, Select,
+    StandardizeFields, Stateless, Sync, TrainOneStep, TrainStats, Union,
 )
 from tflow.actors import AnyWorkers, MultiWorkers
-from tflow.losses import A3CLoss, DQNLoss, PPOLoss
+from tflow.losses import A3CLoss, DQNLoss, PPOLoss, Replayed
 from tflow.operators import aggregate, MixInReplay
 
 T = TypeVar("T")
@@ -264,3 +264,34 @@ def not_marked() -> None:
 def under_the_same_name(stream: Iter[world.Rollout]) -> Iter[world.TrainStats]:
     stream = stream.filter(lambda rollout: rollout is not None)
     return stream.for_each(world.OnPolicyStep())  # ERR declared without a barrier PLUGIN sync
+
+
+class Fresh(Stateless[Replayed, int, Sync]):
+    """An operator of one's own that needs fresh items."""
+
+    def apply(self, item: Replayed, /) -> int:
+        return len(item)
+
+
+replay = create_replay_actors(capacity=100, batch=10)
+
+
+def stored_and_gathered() -> Iter[int]:
+    return ParallelReplay(replay).gather_sync().for_each(Fresh())  # ERR replay is never fresh PLUGIN sync
+
+
+def stored_and_gathered_by_rounds() -> Iter[int]:
+    return ConcatRounds(ParallelReplay(replay).gather_rounds()).for_each(Fresh())  # ERR replay is never fresh PLUGIN sync
+
+
+learner = create_learner(workers)
+
+
+def handed_off() -> Iter[TrainStats]:
+    rollouts = ParallelRollouts(workers).gather_sync().with_columns(ComputeAdvantages())
+    return rollouts.hand_off(learner, LearnOnBatch())  # PLUGIN sync
+
+
+def called_asynchronously() -> Iter[TrainStats]:
+    rollouts = ParallelRollouts(workers).gather_async().with_columns(ComputeAdvantages())
+    return rollouts.call(learner, LearnOnBatch())  # PLUGIN sync

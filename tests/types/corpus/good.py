@@ -73,10 +73,10 @@ def sources(letters: tuple[str, ...]) -> None:
     assert_type(from_items(letters), Iter[str, Sync])
     assert_type(from_range(3), Iter[int, Sync])
     assert_type(from_iterable(count), Iter[int, Sync])
-    assert_type(par_from_items(letters), ParIter[str])
-    assert_type(par_from_range(4, shards=2), ParIter[int])
-    assert_type(par_from_iterables([[1], [2]]), ParIter[int])
-    assert_type(from_actors(workers, Worker.sample), ParIter[Rollout])
+    assert_type(par_from_items(letters), ParIter[str, Sync, object])
+    assert_type(par_from_range(4, shards=2), ParIter[int, Sync, object])
+    assert_type(par_from_iterables([[1], [2]]), ParIter[int, Sync, object])
+    assert_type(from_actors(workers, Worker.sample), ParIter[Rollout, Sync, Worker])
     assert_type(workers, Actors[Worker])
     assert_type(learner, Actor[Learner])
 
@@ -141,8 +141,8 @@ def parallel_transforms(stream: ParIter[Rollout]) -> None:
     assert_type(stream.par_shuffle(4).gather_sync(), Iter[Rollout, Async])
     assert_type(stream.par_zip(rollouts()), ParIter[tuple[Rollout, Rollout]])
     assert_type(stream.select_shards(0), ParIter[Rollout])
-    assert_type(stream.repartition(3), ParIter[Rollout, Async])
-    assert_type(stream.repartition(3).par_zip(stream), ParIter[tuple[Rollout, Rollout], Async])  # PLUGIN linear
+    assert_type(stream.repartition(3), ParIter[Rollout, Async, object])
+    assert_type(stream.repartition(3).par_zip(stream), ParIter[tuple[Rollout, Rollout], Async, object])  # PLUGIN linear
     assert_type(stream.named("x"), ParIter[Rollout])
     assert_type(stream.gather_sync(), Iter[Rollout, Sync])
     assert_type(stream.gather_rounds(), Iter[list[Rollout], Sync])

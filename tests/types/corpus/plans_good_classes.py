@@ -298,6 +298,6 @@ def synchronous() -> Plan[Metrics]:
 @plan
 def asynchronous() -> Plan[Metrics]:
     grads = from_actors(workers, Worker.sample).par_for_each(ComputeGradients())
-    assert_type(grads, ParIter[Gradients])
+    assert_type(grads, ParIter[Gradients, Sync, Worker])
     left, right = grads.gather_async().split()
     return Report(Union(left.for_each(ApplyGradients(workers)), right.drain()), workers)

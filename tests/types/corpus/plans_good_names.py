@@ -261,6 +261,6 @@ def types(stream: Iter[Rollout, Sync], others: Actors[Worker]) -> None:
     """What checkers know of each is asked for; nothing is built."""
     assert_type(stream.for_each(OffPolicyStep()), Iter[TrainStats, Sync])
     assert_type(stream.for_each(OnPolicyStep()), Iter[TrainStats, Sync])
-    assert_type(from_actors(others, Worker.sample).par_for_each(ComputeGradients()), ParIter[Gradients])
+    assert_type(from_actors(others, Worker.sample).par_for_each(ComputeGradients()), ParIter[Gradients, Sync, Worker])
     assert_type(ApplyGradients(others), ApplyGradients)
     assert_type(learner.num, int)

@@ -47,12 +47,12 @@ def not_yet(stream: Iter[int], sizes: list[int]) -> Iter[int]:
 
 @flow
 def with_a_flag(stream: Iter[int], fast: bool) -> Iter[int]:
-    found: Iter[int]
+    parts: list[Iter[int]] = []
     if fast:
-        found = stream.map(double)
+        parts.append(stream.map(double))
     if not fast:
-        found = stream.shuffle(8)
-    return found
+        parts.append(stream.shuffle(8))
+    return Union(*parts)
 
 
 @flow
@@ -109,10 +109,11 @@ def first_that_fits(stream: Iter[int], sizes: list[int]) -> Iter[list[int]]:
 @flow
 def counted(stream: Iter[int]) -> Iter[int]:
     made = 0
+    parts: list[Iter[int]] = []
     while made < 1:
-        found = stream.map(double)
+        parts.append(stream.map(double))
         made += 1
-    return found
+    return Union(*parts)
 
 
 @flow

@@ -11,7 +11,7 @@ from typing_extensions import TypeVar
 
 from tflow import sentences
 from tflow.combinators import check, graph, hints, nodes
-from tflow.combinators.actors import ANYWHERE, Actor, Actors, Place, Resident
+from tflow.combinators.actors import ANYWHERE, Actors, FedActor, Place, Resident
 from tflow.combinators.par import ParIter
 from tflow.combinators.stream import Iter
 from tflow.errors import PlanError
@@ -217,8 +217,8 @@ class CurrentPolicy:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LearnerActor(Actor["Learner"]):
-    """A learner in an actor of its own."""
+class LearnerActor(FedActor["Learner", Reads, Requires]):
+    """A learner in an actor of its own, whose loss reads ``Reads`` and requires a stream that offers ``Requires``."""
 
     spec: LearnerSpec = field(kw_only=True)
 
@@ -495,13 +495,21 @@ def has_rows(batch: Batch[str]) -> bool:
     return len(batch) > 0
 
 
+@overload
+def create_learner(
+    workers: Workers[ReadsI, RequiresI], *, policy: str = "default", name: str = "learner", place: Place = ANYWHERE
+) -> LearnerActor[ReadsI, RequiresI]: ...
+@overload
+def create_learner(
+    workers: AnyWorkers, *, policy: str = "default", name: str = "learner", place: Place = ANYWHERE
+) -> LearnerActor[Any, Any]: ...  # Any: with several policies, their types do not say what each reads
 def create_learner(
     workers: AnyWorkers,
     *,
     policy: str = "default",
     name: str = "learner",
     place: Place = ANYWHERE,
-) -> Actor[Learner]:
+) -> LearnerActor[Any, Any]:  # Any: as above
     """Describe a learner in an actor of its own, which trains while workers sample, for ``call`` and ``hand_off``.
 
     Args:
