@@ -42,6 +42,8 @@ class Domain:
     """By qualified name of a class that picks a part: its argument that names the part."""
     names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """By qualified name of a function: its arguments whose members are the names."""
+    ships: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """By qualified name of a function, or of a class and those that derive from it: its arguments that go to actors."""
     heavy: frozenset[str] = frozenset()
     """Public names of the package that are no descriptions."""
 

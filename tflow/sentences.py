@@ -164,6 +164,19 @@ TRAVEL = {
     "a live iterator": "Pass a list, or a function that makes it",
     "a socket": "Open it where it is used, inside the actor",
     "a thread": "Start it where it is used, inside the actor",
+    "thread-local data": "Make it where it is used, inside the actor",
+    "a process": "Start it where it is used, inside the actor",
+    "a queue": "Each actor would have one of its own: return items instead, and use what is gathered",
+    "an executor": "Make it where it is used, inside the actor",
+    "a future": "Wait for it first, and pass its result",
+    "a coroutine": "Pass the function that makes it",
+    "an event loop": "Make it where it is used, inside the actor",
+    "a connection to a database": "Open it where it is used, inside the actor",
+    "a writer of rows": "Open the file where it is used, inside the actor",
+    "a reader of rows": "Pass a list, or a function that makes it",
+    "a handler of a log": "Loggers travel by name: pass logging.getLogger(...), and add its handlers inside the actor",
+    "an SSL context": "Make it where it is used, inside the actor",
+    "a selector": "Make it where it is used, inside the actor",
     "a run": "Runs exist only on the driver: use for_each after gathering instead",
     "a handle of the driver": "Handles exist only on the driver: use a LiveOp in for_each instead",
 }
@@ -171,7 +184,16 @@ TRAVEL = {
 
 def travel(where: str, name: str, kind: str) -> str:
     """Something that cannot be sent to an actor."""
-    return f"{where}: {name} is {kind}, which cannot travel to an actor. {TRAVEL[kind]}."
+    fix = TRAVEL.get(kind, "Make it where it is used, inside the actor")
+    return f"{where}: {name} is {kind}, which cannot travel to an actor. {fix}."
+
+
+def copied(operator: str, why: str) -> str:
+    """An operator on the driver of which a run cannot have a copy of its own."""
+    return (
+        f"{operator} cannot be copied for a run, as it could not travel to an actor: {why}. Keep locks, open files and the like "
+        "out of operators."
+    )
 
 
 def class_of_operator(method: str, name: str) -> str:

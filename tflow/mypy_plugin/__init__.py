@@ -16,11 +16,11 @@ from pathlib import Path
 
 from mypy.nodes import Decorator
 from mypy.options import Options
-from mypy.plugin import FunctionContext, MethodContext, Plugin, ReportConfigContext
+from mypy.plugin import ClassDefContext, FunctionContext, MethodContext, Plugin, ReportConfigContext
 from mypy.types import TupleType, Type, get_proper_type
 
 from tflow import domain
-from tflow.mypy_plugin import bodies, literal, shapes, untyped
+from tflow.mypy_plugin import bodies, constructors, literal, shapes, untyped
 from tflow.mypy_plugin.calls import signatures_with_streams
 from tflow.mypy_plugin.finish import FINISHED, Finish
 from tflow.mypy_plugin.report import Checker, guarded
@@ -49,6 +49,7 @@ class TflowPlugin(Plugin):
         safe = guarded(lambda ctx: ctx.default_return_type)
         self.finish = Finish(bodies.look)
         self.seen, self.branches = safe(self.passed), safe(self.split)
+        self.remembered = guarded(lambda ctx: None)(lambda ctx: constructors.remember(ctx.cls))
         self.hooks = {FINISHED: safe(self.arrived), **dict.fromkeys(bodies.MARKS, safe(self.marked))}
 
     def get_function_hook(self, fullname: str) -> Callable[[FunctionContext], Type] | None:
@@ -58,6 +59,10 @@ class TflowPlugin(Plugin):
         if fullname.startswith("tflow.") and fullname.endswith(".split"):
             return self.branches
         return self.seen if self.is_about_streams(fullname) else None
+
+    def get_customize_class_mro_hook(self, fullname: str) -> Callable[[ClassDefContext], None] | None:
+        """Every class passes here once its bases are known."""
+        return self.remembered
 
     def is_about_streams(self, fullname: str) -> bool:
         """True for what is ours, and for functions, methods and classes with a parameter that is a stream."""

@@ -1,170 +1,156 @@
 """Rule ``tflow-travel``: what runs inside actors is sent there, with all that it refers to, and some things cannot be sent.
 
 Functions that can be imported are sent by name, so what is global beside them stays where it is. Lambdas and functions inside
-functions are sent with all that they use.
+functions are sent with all that they use. Operators on the driver are copied for each run, which the same things prevent.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 
-from mypy.nodes import CallExpr, Context, Expression, FuncDef, FuncItem, LambdaExpr, MemberExpr, NameExpr, RefExpr, Var
-from mypy.types import Instance, Type, get_proper_type
+from mypy.nodes import CallExpr, Expression, FuncDef, MemberExpr, NameExpr, OverloadedFuncDef, RefExpr, StrExpr, TypeInfo
+from mypy.types import CallableType, Overloaded, Type, get_proper_type
 
-from tflow import sentences
+from tflow import domain, sentences
 from tflow.mypy_plugin import shapes, tree
-from tflow.mypy_plugin.labels import Labels, source
+from tflow.mypy_plugin.frames import Frame
+from tflow.mypy_plugin.holding import Holding, Part
+from tflow.mypy_plugin.labels import Labels
+from tflow.mypy_plugin.public import homes
 from tflow.mypy_plugin.report import Checker, report
 
 CODE = "tflow-travel"
-KINDS = {
-    "tflow.runtime.executor.Run": "a run",
-    "tflow.live.Live": "a handle of the driver",
-    "tflow.live.Handles": "a handle of the driver",
-    "_thread.lock": "a lock",
-    "_thread.LockType": "a lock",
-    "_thread.RLock": "a lock",
-    "threading.Lock": "a lock",
-    "threading._RLock": "a lock",
-    "threading.Condition": "a lock",
-    "threading.Semaphore": "a lock",
-    "threading.Event": "a lock",
-    "threading.Barrier": "a lock",
-    "threading.Thread": "a thread",
-    "socket.socket": "a socket",
-    "typing.IO": "an open file",
-    "_io._IOBase": "an open file",
-    "io.IOBase": "an open file",
-    "typing.Generator": "a generator",
-    "collections.abc.Generator": "a generator",
-    "typing.Iterator": "a live iterator",
+PARALLEL = {"map", "filter", "tap", "flat_map", "for_each", "with_columns"}
+METHODS: dict[str, dict[str, tuple[int, ...]]] = {
+    shapes.PAR_ITER: {**{f"par_{name}": (0,) for name in PARALLEL}, "par_scan": (0, 1)},
+    shapes.ITER: {"call": (1,), "hand_off": (1,)},
 }
-"""By class: what cannot be sent."""
-KNOWN = {"builtins", "typing", "tflow", "torch", "numpy", "threading", "_thread", "io", "_io", "logging"}
-"""Libraries whose objects are not looked into."""
-CAN = {"_io.BytesIO", "_io.StringIO", "io.BytesIO", "io.StringIO"}
-PARALLEL = {"map", "filter", "tap", "flat_map", "scan", "for_each", "with_columns"}
-BESIDE = {"call": 1, "hand_off": 1}
-MADE_THERE = {
-    "tflow.combinators.actors.create_actors": 0,
-    "tflow.combinators.actors.create_actor": 0,
-    "tflow.combinators.create.from_actors": 1,
-    "tflow.combinators.create.par_from_iterables": 0,
+"""By kind of stream and method: which arguments are sent."""
+FUNCTIONS = {
+    "tflow.combinators.actors.create_actors": (0,),
+    "tflow.combinators.actors.create_actor": (0,),
+    "tflow.combinators.create.from_actors": (1,),
+    "tflow.combinators.create.par_from_iterables": (0,),
+    "tflow.combinators.create.par_from_items": (0,),
 }
+NAMED = {"op", "fn", "make", "pull", "initial", "items", "iterables"}
+COPIED = {"for_each": 0, "with_columns": 0}
+"""Methods of driver streams with an operator, which is copied for each run."""
+INSIDE = {"tflow.types.ActorOp", "tflow.types.StatefulActorOp", shapes.PAR_ITER}
+"""Bases of what can only run inside actors."""
 
 
 def check(api: Checker, scopes: tree.Scopes, call: CallExpr) -> None:
-    """Report what a call would send to actors and cannot."""
-    sent = sent_by(api, call)
-    if sent is None:
-        return
-    where = Labels(api.lookup_type_or_none, scopes).call(call)
-    for name, t, place in parts_of(api, sent, scopes):
-        kind = cannot_travel(t)
-        if kind:
-            report(api, CODE, sentences.travel(where, name, kind), place)
+    """Report what a call would send to actors and cannot, or copy and cannot."""
+    frame = Frame(scopes)
+    said: set[tuple[str, int, int]] = set()
+    for sent in sent_by(api, call):
+        for part in Holding(api).of(sent, frame):
+            where = Labels(api.lookup_type_or_none, scopes).call(call)
+            say(api, said, part, sentences.travel(where, part.name or named(sent), part.kind))
+    op = copied_by(api, call)
+    if op is not None:
+        for part in Holding(api, copied=True).of(op, frame):
+            name = shapes.name_of(api.lookup_type_or_none(op))
+            say(api, said, part, sentences.copied(name, f"{part.name or named(op)} is {part.kind}"))
 
 
-def sent_by(api: Checker, call: CallExpr) -> Expression | None:
-    """The argument that goes to actors."""
+def say(api: Checker, said: set[tuple[str, int, int]], part: Part, sentence: str) -> None:
+    """Once for each place."""
+    key = sentence, part.place.line, part.place.column
+    if key not in said:
+        said.add(key)
+        report(api, CODE, sentence, part.place)
+
+
+def named(sent: Expression) -> str:
+    """What the argument itself is called."""
+    return sent.name if isinstance(sent, (NameExpr, MemberExpr)) else "an argument"
+
+
+# --------------------------------------------------------------------------- what is sent
+
+
+def sent_by(api: Checker, call: CallExpr) -> Iterator[Expression]:
+    """The arguments that go to actors."""
     callee = call.callee
-    place: int | None = None
-    if isinstance(callee, RefExpr) and callee.fullname in MADE_THERE:
-        place = MADE_THERE[callee.fullname]
-    elif isinstance(callee, MemberExpr):
+    if isinstance(callee, MemberExpr):
         receiver = api.lookup_type_or_none(callee.expr)
-        if callee.name.startswith("par_") and callee.name[4:] in PARALLEL and shapes.as_base(receiver, shapes.PAR_ITER):
-            place = 0
-        elif callee.name in BESIDE and shapes.as_base(receiver, shapes.ITER):
-            place = BESIDE[callee.name]
-    if place is None:
-        return None
-    named = [arg for arg, name in zip(call.args, call.arg_names, strict=True) if name in ("op", "fn", "make", "pull")]
-    return named[0] if named else call.args[place] if place < len(call.args) and call.arg_names[place] is None else None
+        for kind, methods in METHODS.items():
+            if callee.name in methods and shapes.as_base(receiver, kind) is not None:
+                yield from picked(call, methods[callee.name], NAMED)
+        if callee.name == "tapped" and shapes.stream(receiver) is not None:
+            at = next(picked(call, (0,), {"at"}), None)
+            if at is not None and is_inside(api, at):
+                yield from picked(call, (1,), {"see"})
+    if isinstance(callee, RefExpr):
+        yield from picked(call, FUNCTIONS.get(callee.fullname, ()), NAMED)
+        yield from described(api, call, callee)
 
 
-Part = tuple[str, Type | None, Context]
+def picked(call: CallExpr, places: tuple[int, ...], names: set[str]) -> Iterator[Expression]:
+    """The arguments at some places, or of some names."""
+    for place, (given, name, kind) in enumerate(zip(call.args, call.arg_names, call.arg_kinds, strict=True)):
+        if places and (name in names or (name is None and kind.is_positional() and place in places)):
+            yield given
 
 
-def parts_of(api: Checker, sent: Expression, scopes: tree.Scopes) -> Iterator[Part]:
-    """What is sent along, by name: what functions use, what operators are made of."""
-    if isinstance(sent, LambdaExpr):
-        yield from used_by(sent)
-    elif isinstance(sent, NameExpr) and isinstance(sent.node, FuncDef) and sent.kind == 0:  # 0: a local function
-        yield from ((name, t, sent) for name, t, _ in used_by(sent.node))
-    elif isinstance(sent, NameExpr) and isinstance(sent.node, Var):
-        made = scopes.definition(sent.node)
-        if isinstance(made, (LambdaExpr, CallExpr)):
-            yield from ((name, t, sent) for name, t, _ in parts_of(api, made, tree.Scopes()))
-    elif isinstance(sent, CallExpr):
-        yield from given_to(api, sent, scopes)
-    elif isinstance(sent, MemberExpr):  # a method goes with its object
-        if shapes.is_function(api.lookup_type_or_none(sent)):
-            yield from ((name, t, sent) for name, t in fields_of(source(sent.expr), api.lookup_type_or_none(sent.expr)))
+@cache
+def ships() -> dict[str, tuple[str, ...]]:
+    """By function and class of libraries: the parameters whose arguments go to actors."""
+    return {name: parameters for each in domain.domains() for name, parameters in each.ships.items()}
+
+
+def described(api: Checker, call: CallExpr, callee: RefExpr) -> Iterator[Expression]:
+    """What descriptions of actors are given."""
+    made = shapes.made_by(api.lookup_type_or_none(callee))
+    bases = [base.fullname for base in callee.node.mro] if isinstance(callee.node, TypeInfo) and made is not None else []
+    parameters = next((ships()[name] for name in (callee.fullname, *bases) if name in ships()), ())
+    by_place = shapes.parameters(api.lookup_type_or_none(callee)) if parameters else []
+    for place, (given, name) in enumerate(zip(call.args, call.arg_names, strict=True)):
+        if (name or (by_place[place] if place < len(by_place) else "")) in parameters:
+            yield given
+
+
+def is_inside(api: Checker, at: Expression) -> bool:
+    """True for an operator that is certain to run inside actors: its class, or its name as plans are printed."""
+    if isinstance(at, StrExpr):
+        name = at.value.partition("(")[0]
+        if name.startswith("par_"):
+            return True
+        found = domain_symbol(api, name)
     else:
-        for item in tree.children(sent):
-            if isinstance(item, Expression):
-                yield "an item", api.lookup_type_or_none(item), item
+        found = at.node if isinstance(at, RefExpr) else None
+    if isinstance(found, TypeInfo):
+        return any(base.fullname in INSIDE for base in found.mro)
+    t = found.type if isinstance(found, (FuncDef, OverloadedFuncDef)) else None
+    return all(shapes.as_base(result, shapes.PAR_ITER) is not None for result in results(t)) if t is not None else False
 
 
-def given_to(api: Checker, call: CallExpr, scopes: tree.Scopes) -> Iterator[Part]:
-    """What an operator is made of, or a function with some of its arguments. Other calls give something new."""
-    made = shapes.made_by(api.lookup_type_or_none(call.callee))
-    if not isinstance(made, Instance) or says_itself(made):
-        return
-    kept = made.type.fullname == "functools.partial" or "dataclass" in made.type.metadata
-    for given, name in zip(call.args, parameter_names(api, call), strict=True):
-        t = api.lookup_type_or_none(given)
-        if kept or cannot_travel(t) not in ("a generator", "a live iterator"):  # which others may have read
-            yield name, t, given
-        if isinstance(given, LambdaExpr) or (isinstance(given, NameExpr) and isinstance(given.node, FuncDef)):
-            yield from parts_of(api, given, scopes)
+def domain_symbol(api: Checker, name: str) -> object:
+    """What a public name of tflow stands for, if the module that is being checked knows it."""
+    module = api.modules.get(homes().get(name, ""))
+    symbol = module.names.get(name) if module is not None else None
+    found = symbol.node if symbol is not None else None
+    return getattr(found, "func", found)
 
 
-def says_itself(t: Instance) -> bool:
-    """True for a class that says how its objects are sent."""
-    methods = ("__reduce__", "__reduce_ex__", "__getstate__")
-    return any(info.names.get(method) for info in t.type.mro[:-1] for method in methods)
-
-
-def used_by(fn: FuncItem) -> Iterator[Part]:
-    """The variables from outside that a function uses."""
-    for name in tree.captured(fn):
-        if isinstance(name.node, Var):
-            yield name.name, name.node.type, name
-            yield from ((field, t, name) for field, t in fields_of(name.name, name.node.type))
-
-
-def fields_of(name: str, t: Type | None) -> Iterator[tuple[str, Type | None]]:
-    """What goes with an object of a class that does not say itself how it is sent."""
+def results(t: Type | None) -> list[Type]:
     found = get_proper_type(t) if t is not None else None
-    if not isinstance(found, Instance) or found.type.module_name.split(".")[0] in KNOWN:
-        return
-    if says_itself(found):
-        return
-    for info in found.type.mro[:-1]:
-        of_class = "dataclass" not in info.metadata
-        for field, symbol in info.names.items():
-            var = symbol.node
-            if isinstance(var, Var) and not var.is_classvar and not (of_class and var.is_initialized_in_class):
-                yield f"{name}.{field}", var.type
+    if isinstance(found, Overloaded):
+        return [item.ret_type for item in found.items]
+    return [found.ret_type] if isinstance(found, CallableType) else []
 
 
-def parameter_names(api: Checker, call: CallExpr) -> list[str]:
-    """What the parameters are called that arguments go to."""
-    names = shapes.parameters(api.lookup_type_or_none(call.callee))
-    return [name or (names[place] if place < len(names) else "an argument") for place, name in enumerate(call.arg_names)]
+# --------------------------------------------------------------------------- what is copied
 
 
-def cannot_travel(t: Type | None) -> str:
-    """What it is that cannot be sent; empty if it can."""
-    found = get_proper_type(t) if t is not None else None
-    if not isinstance(found, Instance):
-        return ""
-    names = [base.fullname for base in found.type.mro]
-    if any(name in CAN for name in names):
-        return ""
-    kind = next((KINDS[name] for name in KINDS if name in names), "")
-    if kind == "a live iterator" and found.type.module_name.split(".")[0] not in ("typing", "builtins", "collections", "_csv"):
-        return ""  # an iterator of the user's own, which may well be sent
-    return kind
+def copied_by(api: Checker, call: CallExpr) -> Expression | None:
+    """The operator that a driver stream applies."""
+    callee = call.callee
+    if not isinstance(callee, MemberExpr) or callee.name not in COPIED:
+        return None
+    if shapes.as_base(api.lookup_type_or_none(callee.expr), shapes.ITER) is None:
+        return None
+    return next(picked(call, (COPIED[callee.name],), {"op"}), None)

@@ -111,6 +111,13 @@ def own(node: Node) -> list[Node]:
     return found
 
 
+def returns(fn: FuncItem) -> list[Expression]:
+    """What a function may return; lambdas inside return something of their own."""
+    inside = [node for node in own(fn.body) if isinstance(node, nodes.ReturnStmt)]
+    others = {id(node) for each in own(fn.body) if isinstance(each, LambdaExpr) for node in own(each.body)}
+    return [node.expr for node in inside if node.expr is not None and id(node) not in others]
+
+
 def captured(fn: FuncItem) -> list[NameExpr]:
     """The variables from outside that a function uses, each where it is used first."""
     inside = {id(name.node) for name in _assigned(fn)}
@@ -118,6 +125,18 @@ def captured(fn: FuncItem) -> list[NameExpr]:
     found: dict[int, NameExpr] = {}
     for name in walk(fn.body):
         if isinstance(name, NameExpr) and isinstance(name.node, Var) and id(name.node) not in inside:
+            found.setdefault(id(name.node), name)
+    return list(found.values())
+
+
+def used_from_outside(fn: FuncItem) -> list[NameExpr]:
+    """As ``captured``, with the functions and classes of other functions."""
+    inside = {id(node.info) if isinstance(node, nodes.ClassDef) else id(node) for node in (fn, *walk(fn.body))}
+    found = {id(name.node): name for name in captured(fn)}
+    for name in walk(fn.body):
+        if not isinstance(name, NameExpr) or name.kind != nodes.LDEF or id(name.node) in inside:
+            continue
+        if isinstance(name.node, (FuncDef, nodes.Decorator, nodes.TypeInfo)):
             found.setdefault(id(name.node), name)
     return list(found.values())
 
@@ -145,9 +164,16 @@ def _assigned(fn: FuncItem) -> Iterator[NameExpr]:
         elif isinstance(node, nodes.MatchStmt):
             targets = list(node.patterns)
         for target in targets:
-            for name in walk(target):
-                if isinstance(name, NameExpr):
-                    yield name
+            yield from _bound(target)
+
+
+def _bound(target: Node) -> Iterator[NameExpr]:
+    """The names that get a value; one whose attribute or item gets one is only used."""
+    if isinstance(target, NameExpr):
+        yield target
+    elif not isinstance(target, (nodes.MemberExpr, nodes.IndexExpr)):
+        for child in children(target):
+            yield from _bound(child)
 
 
 CHANGES = {"update", "setdefault", "pop", "popitem", "clear", "append", "extend", "insert", "remove", "add", "discard"}

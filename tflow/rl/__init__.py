@@ -25,6 +25,21 @@ register(
             "tflow.rl.rollout.worker_spec.create_rollout_workers": ("losses", "agents"),
             "tflow.rl.replay.replay_spec.create_replay_actors": ("policies",),
         },
+        ships={
+            "tflow.rl.rollout.worker_spec.create_rollout_workers": (
+                "env",
+                "loss",
+                "losses",
+                "agent",
+                "agents",
+                "policy_of",
+                "model",
+                "exploration",
+                "optimizer",
+            ),
+            "tflow.algos.algorithm.Algorithm": ("env", "model", "critic_model"),
+            "tflow.algos.algorithm.create_multi_workers": ("algorithms", "env", "policy_of"),
+        },
         heavy=frozenset({"Policy", "RolloutWorker", "Tensors", "evaluate"}),
     )
 )
