@@ -437,6 +437,10 @@ class Scan(Applying):
     shape: ClassVar[str] = "scan({fn})"
     fuses_as: ClassVar[StepKind | None] = "scan"
 
+    @property
+    def ships(self) -> tuple[object, ...]:
+        return (self.fn, self.initial) if self.parallel else ()
+
     def element(self, inputs: tuple[Hint, ...]) -> Hint:
         return hints.result_of(self.fn)
 

@@ -30,6 +30,7 @@ def validate(sink: nodes.Node) -> None:
         travel.check(node)
         if node.operator is not None and node.inputs:
             _operator_fits(node, node.operator, node.inputs[0], carried[node.inputs[0]])
+    travel.pack(order)
     VALID.add(sink)
 
 

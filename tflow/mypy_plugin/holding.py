@@ -41,6 +41,7 @@ from tflow.mypy_plugin.constructors import Constructors
 from tflow.mypy_plugin.frames import Arguments, Frame, Reader, Value, arguments, is_wrapped, returned
 from tflow.mypy_plugin.labels import source
 from tflow.mypy_plugin.report import Checker
+from tflow.sentences import COPIED
 
 DEPTH = 30
 """How far values are followed."""
@@ -102,7 +103,7 @@ class Holding:
 
     def kind(self, t: Type | None) -> str:
         found = kinds.kind_of(t)
-        return "" if self.copied and found in kinds.COPIED else found
+        return "" if self.copied and found in COPIED else found
 
     def parts(self, node: Node, frame: Frame) -> Iterator[Part]:
         match node:
@@ -185,7 +186,7 @@ class Holding:
         """What anything of a type holds."""
         found = get_proper_type(t) if t is not None else None
         kind = kinds.kind_inside(found)
-        if kind and not (self.copied and kind in kinds.COPIED):
+        if kind and not (self.copied and kind in COPIED):
             yield Part(ITEM, kind, node)
         elif isinstance(found, Instance):
             yield from (part.at(node) for part in self.object(found, None, frame))

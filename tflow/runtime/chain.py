@@ -17,7 +17,8 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 
 from tflow.combinators import nodes
-from tflow.combinators.signatures import actors_named_by, signature_of
+from tflow.combinators.signatures import signature_of
+from tflow.combinators.travel import own_copy
 from tflow.errors import PlanError, TflowError
 from tflow.runtime.answers import DONE, SKIP, Answer
 from tflow.runtime.cell import Cell, Site, close_iterator
@@ -73,17 +74,6 @@ def _operator_step(node: nodes.Node, op: AnyOp, site: Site) -> Step:
             return Step(node, "step", partial(op.step, site.actor), op.init)
         case _:
             raise TypeError(op)
-
-
-def own_copy(op: AnyOp) -> AnyOp:
-    """An operator for one run and one shard: what it changes in itself against the rules reaches no other."""
-    try:
-        return copy.deepcopy(op, {id(actors): actors for actors in actors_named_by(op)})
-    except Exception as error:
-        raise PlanError(
-            f"{type(op).__name__} cannot be copied for a run, as it could not travel to an actor: {error}. Keep locks, open "
-            "files and the like out of operators."
-        ) from error
 
 
 def first_state(site: Site, node: nodes.Node, init: Callable[[], object]) -> object:

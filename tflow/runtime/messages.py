@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Never, cast
 from tflow.combinators import check, nodes
 from tflow.combinators.actors import Actors, Resident
 from tflow.combinators.signatures import actors_named_by
+from tflow.combinators.travel import own_copy
 from tflow.errors import PlanError
 from tflow.runtime.answers import WAITING, Answer, Ready
 from tflow.runtime.base import Call, Runtime
 from tflow.runtime.cell import Cell, Site
-from tflow.runtime.chain import first_state, own_copy
+from tflow.runtime.chain import first_state
 from tflow.runtime.driver import Driver
 from tflow.runtime.report import RunProgress
 from tflow.runtime.shards import LivePool, LiveShard

@@ -16,10 +16,10 @@ from typing import Any, cast
 
 from tflow.combinators import graph, nodes
 from tflow.combinators.actors import Actors, Resident
+from tflow.combinators.travel import own_copy
 from tflow.errors import CheckpointError, PlanError
 from tflow.runtime.base import Call, HostLoad, Owner
 from tflow.runtime.cell import Cell
-from tflow.runtime.chain import own_copy
 from tflow.runtime.checkpoint_names import CheckpointNames
 from tflow.runtime.driver import Driver
 from tflow.runtime.gather import Gather, ShardLink
