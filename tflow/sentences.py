@@ -260,6 +260,16 @@ TRAVEL = {
 }
 
 
+ITEM = "an item"
+
+
+def part(owner: str, name: str) -> str:
+    """What a part is called, seen from outside."""
+    if not owner or not name:
+        return owner or name
+    return f"{name} of {owner}" if name.startswith(ITEM) or owner == ITEM else f"{owner}.{name}"
+
+
 def travel(where: str, name: str, kind: str) -> str:
     """Something that cannot be sent to an actor."""
     fix = TRAVEL.get(kind, "Make it where it is used, inside the actor")

@@ -25,8 +25,9 @@ from tflow.errors import PlanError
 from tflow.types import AnyOp
 
 DEPTH = 2
-"""How far fields of fields are followed."""
-ITEM = "an item"
+"""How far fields of fields are looked at."""
+MAX_DEPTH = 20
+"""How far they are followed once something cannot be packed; objects may contain themselves."""
 
 
 def check(node: nodes.Node) -> None:
@@ -112,12 +113,12 @@ def _pack_one(node: nodes.Node, value: object) -> None:
     """Raise ``PlanError`` if a value cannot be packed, with the smallest part of it that cannot."""
     if _packs(value):
         return
-    name, culprit = "", value
-    for _ in range(2 * DEPTH + 4):
+    name, culprit, depth = "", value, 0
+    while not cannot_travel(culprit) and depth < MAX_DEPTH:
         inner = next(((each, part) for each, part in _direct(culprit) if cannot_travel(part) or not _packs(part)), None)
         if inner is None:
             break
-        name, culprit = _joined(name, inner[0]), inner[1]
+        name, culprit, depth = sentences.part(name, inner[0]), inner[1], depth + 1
     kind = cannot_travel(culprit) or f"of the class {type(culprit).__qualname__}"
     raise PlanError(sentences.travel(node.what, name or getattr(value, "__name__", type(value).__name__), kind))
 
@@ -130,13 +131,7 @@ def _parts(value: object, depth: int) -> Iterator[tuple[str, object]]:
     for name, part in _direct(value):
         yield name, part
         if depth and not cannot_travel(part):
-            yield from ((_joined(name, inner), each) for inner, each in _parts(part, depth - 1))
-
-
-def _joined(owner: str, name: str) -> str:
-    if not owner:
-        return name
-    return f"{name} of {owner}" if ITEM in (owner, name) else f"{owner}.{name}"
+            yield from ((sentences.part(name, inner), each) for inner, each in _parts(part, depth - 1))
 
 
 def _direct(value: object) -> list[tuple[str, object]]:
@@ -149,13 +144,13 @@ def _direct(value: object) -> list[tuple[str, object]]:
     elif isinstance(value, partial):
         found = [("an argument", each) for each in (*value.args, *value.keywords.values(), value.func)]
     elif isinstance(value, (list, tuple, set, frozenset)):
-        found = [(ITEM, each) for each in value] if len(value) <= 1_000 else []
+        found = [(sentences.ITEM, each) for each in value] if len(value) <= 1_000 else []
     elif isinstance(value, dict):
-        found = [(ITEM, each) for each in value.values()] if len(value) <= 1_000 else []
+        found = [(sentences.ITEM, each) for each in value.values()] if len(value) <= 1_000 else []
     elif (
         not isinstance(value, type) and type(value).__module__ not in ("builtins", "numpy", "torch") and _is_sent_by_fields(value)
     ):
-        found = getattr(value, "__dict__", {}).items()
+        found = [*getattr(value, "__dict__", {}).items(), (type(value).__name__, type(value))]
     elif isinstance(value, type):
         found = vars(value).items()
     return [(name, part) for name, part in found if not _is_named(part)]

@@ -41,30 +41,26 @@ from tflow.mypy_plugin.constructors import Constructors
 from tflow.mypy_plugin.frames import Arguments, Frame, Reader, Value, arguments, is_wrapped, returned
 from tflow.mypy_plugin.labels import source
 from tflow.mypy_plugin.report import Checker
-from tflow.sentences import COPIED
+from tflow.sentences import COPIED, ITEM, part
 
 DEPTH = 30
 """How far values are followed."""
-ITEM = "an item"
 PARTIAL = "functools.partial"
 
 
 @dataclass(frozen=True)
-class Part:
+class Stuck:
     """Something that cannot be sent: its name within the value (empty for the value itself), what it is, and where to say so."""
 
     name: str
     kind: str
     place: Context
 
-    def within(self, owner: str) -> Part:
+    def within(self, owner: str) -> Stuck:
         """The same, seen from outside."""
-        if not owner or not self.name:
-            return replace(self, name=owner or self.name)
-        of = self.name.startswith(ITEM) or owner == ITEM
-        return replace(self, name=f"{self.name} of {owner}" if of else f"{owner}.{self.name}")
+        return replace(self, name=part(owner, self.name))
 
-    def at(self, place: Context | None) -> Part:
+    def at(self, place: Context | None) -> Stuck:
         """The same, said elsewhere."""
         return self if place is None else replace(self, place=place)
 
@@ -87,7 +83,7 @@ class Holding:
         self.constructors = Constructors(self.reader, Frame(tree.Scopes(api.tree)))
         self.busy: set[int] = set()
 
-    def of(self, node: Node, frame: Frame) -> Iterator[Part]:
+    def of(self, node: Node, frame: Frame) -> Iterator[Stuck]:
         """What a value holds. A part is said of where it is written, as long as that is inside the value's own expression."""
         if id(node) in self.busy or len(self.busy) > DEPTH:
             return
@@ -95,7 +91,7 @@ class Holding:
         try:
             kind = self.kind(self.reader.type_of(node))
             if kind:
-                yield Part("", kind, node)
+                yield Stuck("", kind, node)
             else:
                 yield from self.parts(node, frame)
         finally:
@@ -105,7 +101,7 @@ class Holding:
         found = kinds.kind_of(t)
         return "" if self.copied and found in COPIED else found
 
-    def parts(self, node: Node, frame: Frame) -> Iterator[Part]:
+    def parts(self, node: Node, frame: Frame) -> Iterator[Stuck]:
         match node:
             case LambdaExpr() | FuncDef():
                 yield from self.function(node, frame)
@@ -124,13 +120,13 @@ class Holding:
             case CastExpr() | StarExpr():
                 yield from self.of(node.expr, frame)
             case OpExpr():
-                yield from (part for side in (node.left, node.right) for part in self.of(side, frame))
+                yield from (each for side in (node.left, node.right) for each in self.of(side, frame))
             case _:
                 yield from self.items(node, frame)
 
     # ------------------------------------------------------------------- containers
 
-    def items(self, node: Node, frame: Frame) -> Iterator[Part]:
+    def items(self, node: Node, frame: Frame) -> Iterator[Stuck]:
         found: list[Expression] = []
         match node:
             case ListExpr() | TupleExpr() | SetExpr():
@@ -146,9 +142,9 @@ class Holding:
             case Expression():
                 yield from self.typed(self.reader.type_of(node), frame, node)
         for item in found:
-            yield from (part.within(ITEM) for part in self.of(item, frame))
+            yield from (each.within(ITEM) for each in self.of(item, frame))
 
-    def conditional(self, node: ConditionalExpr, frame: Frame) -> Iterator[Part]:
+    def conditional(self, node: ConditionalExpr, frame: Frame) -> Iterator[Stuck]:
         holds = self.reader.is_true(node.cond, frame)
         if holds is not None:
             yield from self.of(node.if_expr if holds else node.else_expr, frame)
@@ -159,53 +155,53 @@ class Holding:
 
     # ------------------------------------------------------------------- names
 
-    def name(self, node: NameExpr, frame: Frame) -> Iterator[Part]:
+    def name(self, node: NameExpr, frame: Frame) -> Iterator[Stuck]:
         found = node.node
         if isinstance(found, FuncDef):
             if node.kind != GDEF:
-                yield from (part.at(node) for part in self.function(found, frame))
+                yield from (each.at(node) for each in self.function(found, frame))
         elif isinstance(found, Decorator):
-            yield from (part.at(node) for part in self.decorated(found, frame, by_name=node.kind == GDEF))
+            yield from (each.at(node) for each in self.decorated(found, frame, by_name=node.kind == GDEF))
         elif isinstance(found, TypeInfo):
-            yield from (part.at(node) for part in self.class_itself(found, frame))
+            yield from (each.at(node) for each in self.class_itself(found, frame))
         elif isinstance(found, Var):
-            yield from (part.at(node) for part in self.variable(found, frame, node))
+            yield from (each.at(node) for each in self.variable(found, frame, node))
 
-    def variable(self, variable: Var, frame: Frame, node: Node) -> Iterator[Part]:
+    def variable(self, variable: Var, frame: Frame, node: Node) -> Iterator[Stuck]:
         """What a variable stands for: its argument, what it is set to, or anything of its type."""
         kind = self.kind(variable.type)
         value = frame.argument(variable) or frame.definition(variable)
         if kind and (value is None or not isinstance(value.node, NameExpr)):
-            yield Part("", kind, node)
+            yield Stuck("", kind, node)
         elif value is not None:
             yield from self.of(value.node, value.frame)
         else:
             yield from self.typed(variable.type, frame, node)
 
-    def typed(self, t: Type | None, frame: Frame, node: Node) -> Iterator[Part]:
+    def typed(self, t: Type | None, frame: Frame, node: Node) -> Iterator[Stuck]:
         """What anything of a type holds."""
         found = get_proper_type(t) if t is not None else None
         kind = kinds.kind_inside(found)
         if kind and not (self.copied and kind in COPIED):
-            yield Part(ITEM, kind, node)
+            yield Stuck(ITEM, kind, node)
         elif isinstance(found, Instance):
-            yield from (part.at(node) for part in self.object(found, None, frame))
+            yield from (each.at(node) for each in self.object(found, None, frame))
 
     # ------------------------------------------------------------------- functions
 
-    def function(self, fn: FuncItem, frame: Frame) -> Iterator[Part]:
+    def function(self, fn: FuncItem, frame: Frame) -> Iterator[Stuck]:
         """The variables from outside that a function uses, and its defaults."""
         if self.copied or id(fn.body) in self.busy:
             return
         self.busy.add(id(fn.body))
         for argument in fn.arguments:
             if argument.initializer is not None:
-                yield from (part.within(argument.variable.name) for part in self.of(argument.initializer, frame))
+                yield from (each.within(argument.variable.name) for each in self.of(argument.initializer, frame))
         for name in tree.used_from_outside(fn):
-            yield from (part.within(name.name).at(name) for part in self.of(name, frame))
+            yield from (each.within(name.name).at(name) for each in self.of(name, frame))
         self.busy.discard(id(fn.body))
 
-    def decorated(self, node: Decorator, frame: Frame, *, by_name: bool = False) -> Iterator[Part]:
+    def decorated(self, node: Decorator, frame: Frame, *, by_name: bool = False) -> Iterator[Stuck]:
         """What decorators of this module make of a function. One that can still be imported is sent by name."""
         if is_wrapped(node):
             if not by_name:
@@ -227,7 +223,7 @@ class Holding:
         results = returned(*found, [(None, value)]) if found is not None else []
         return results[0] if len(results) == 1 else None
 
-    def member(self, node: MemberExpr, frame: Frame) -> Iterator[Part]:
+    def member(self, node: MemberExpr, frame: Frame) -> Iterator[Stuck]:
         """A method goes with its object."""
         t = self.reader.type_of(node)
         if not shapes.is_function(t):
@@ -237,11 +233,11 @@ class Holding:
         if not isinstance(receiver, Instance) or (self.copied and self.kind(receiver)):
             return
         if goes_along(receiver.type, node.name):
-            yield from (part.within(source(node.expr)).at(node) for part in self.of(node.expr, frame))
+            yield from (each.within(source(node.expr)).at(node) for each in self.of(node.expr, frame))
 
     # ------------------------------------------------------------------- objects
 
-    def call(self, node: CallExpr, frame: Frame) -> Iterator[Part]:
+    def call(self, node: CallExpr, frame: Frame) -> Iterator[Stuck]:
         """What a class or a function of this module makes."""
         made = get_proper_type(shapes.made_by(self.api.lookup_type_or_none(node.callee)) or self.class_called(node))
         if isinstance(made, TupleType):
@@ -251,7 +247,7 @@ class Holding:
             return
         results = [list(self.of(each.node, each.frame)) for each in self.reader.results(node, frame)]
         if results:
-            yield from (part.at(node) for part in results[0] if all(results))
+            yield from (each.at(node) for each in results[0] if all(results))
         else:
             yield from self.typed(self.reader.type_of(node), frame, node)
 
@@ -260,12 +256,12 @@ class Holding:
         found = callee.node if isinstance(callee, RefExpr) else None
         return kinds.made_of(found) if isinstance(found, TypeInfo) else None
 
-    def made(self, node: CallExpr, made: Instance, frame: Frame) -> Iterator[Part]:
+    def made(self, node: CallExpr, made: Instance, frame: Frame) -> Iterator[Stuck]:
         name = made.type.fullname
         given = arguments(node, frame)
         if name == PARTIAL:
             for parameter, value in self.named(node, given):
-                yield from (part.within(parameter) for part in self.of(value.node, value.frame))
+                yield from (each.within(parameter) for each in self.of(value.node, value.frame))
         elif name in kinds.CONTAINERS:
             for value in (value for _, value in given or ()):
                 inside = isinstance(value.node, GeneratorExpr)
@@ -273,9 +269,9 @@ class Holding:
         else:
             yield from self.object(made, given, frame, node)
 
-    def contained(self, value: Value) -> Iterator[Part]:
+    def contained(self, value: Value) -> Iterator[Stuck]:
         """What a container takes from another."""
-        yield from (part for part in self.of(value.node, value.frame) if part.name)
+        yield from (each for each in self.of(value.node, value.frame) if each.name)
 
     def named(self, node: CallExpr, given: Arguments | None) -> Iterator[tuple[str, Value]]:
         """Arguments of a partial, by the parameters that they go to."""
@@ -283,7 +279,7 @@ class Holding:
         for place, (name, value) in enumerate(given or ()):
             yield name or ("" if place == 0 else names[place - 1] if place <= len(names) else "an argument"), value
 
-    def object(self, made: Instance, given: Arguments | None, frame: Frame, node: Node | None = None) -> Iterator[Part]:
+    def object(self, made: Instance, given: Arguments | None, frame: Frame, node: Node | None = None) -> Iterator[Stuck]:
         """What an object holds, with the arguments of its constructor if they are known."""
         info = made.type
         if kinds.says_itself(info) or (kinds.library(info) in kinds.KNOWN and given is None) or id(info) in self.busy:
@@ -292,20 +288,20 @@ class Holding:
         for name, value in self.constructors.held(info, given, frame).items():
             found = self.of(value.node, value.frame) if isinstance(value, Value) else self.held(value, frame, node or info)
             inside = value.frame is frame if isinstance(value, Value) else False
-            yield from (part.within(name).at(None if inside else node) for part in found)
+            yield from (each.within(name).at(None if inside else node) for each in found)
         yield from self.class_itself(info, frame)
         self.busy.discard(id(info))
 
-    def held(self, t: Type | None, frame: Frame, node: Node) -> Iterator[Part]:
+    def held(self, t: Type | None, frame: Frame, node: Node) -> Iterator[Stuck]:
         """An attribute of which only the type is known. Containers may be empty."""
         kind = self.kind(t)
         found = get_proper_type(t) if t is not None else None
         if kind:
-            yield Part("", kind, node)
+            yield Stuck("", kind, node)
         elif isinstance(found, Instance):
             yield from self.object(found, None, frame, node)
 
-    def class_itself(self, info: TypeInfo, frame: Frame) -> Iterator[Part]:
+    def class_itself(self, info: TypeInfo, frame: Frame) -> Iterator[Stuck]:
         """A class inside a function is sent with what it has and what its methods use; others are sent by name."""
         if self.copied or "@" not in info.fullname or not self.reader.is_here(info):
             return
@@ -313,6 +309,6 @@ class Holding:
             node = symbol.node
             if isinstance(node, Var) and node.is_initialized_in_class and not node.is_classvar and self.kind(node.type):
                 if "dataclass" not in info.metadata:
-                    yield Part(name, self.kind(node.type), info)
+                    yield Stuck(name, self.kind(node.type), info)
             elif isinstance(node, FuncDef) and not symbol.plugin_generated:
                 yield from self.function(node, frame)

@@ -43,14 +43,15 @@ def kind_of(t: Type | None) -> str:
     return "" if kind == "a live iterator" and library(found.type) not in LIVE else kind
 
 
-def kind_inside(t: Type | None) -> str:
-    """What it is of which a container is full; empty if it can be sent."""
-    found = get_proper_type(t) if t is not None else None
+def kind_inside(t: Type | None, depth: int = 4) -> str:
+    """What it is of which a container is full; empty if it can be sent. Types may contain themselves, hence ``depth``."""
+    found = get_proper_type(t) if t is not None and depth else None
+    items: list[Type] = []
     if isinstance(found, TupleType):
-        return next((kind for item in found.items if (kind := kind_of(item) or kind_inside(item))), "")
-    if isinstance(found, Instance) and found.type.fullname in CONTAINERS and found.args:
-        return kind_of(found.args[-1]) or kind_inside(found.args[-1])
-    return ""
+        items = list(found.items)
+    elif isinstance(found, Instance) and found.type.fullname in CONTAINERS and found.args:
+        items = [found.args[-1]]
+    return next((kind for item in items if (kind := kind_of(item) or kind_inside(item, depth - 1))), "")
 
 
 def library(info: TypeInfo) -> str:

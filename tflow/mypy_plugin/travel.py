@@ -15,7 +15,7 @@ from mypy.types import CallableType, Overloaded, Type, get_proper_type
 from tflow import domain, sentences
 from tflow.mypy_plugin import shapes, tree
 from tflow.mypy_plugin.frames import Frame
-from tflow.mypy_plugin.holding import Holding, Part
+from tflow.mypy_plugin.holding import Holding, Stuck
 from tflow.mypy_plugin.labels import Labels
 from tflow.mypy_plugin.public import homes
 from tflow.mypy_plugin.report import Checker, report
@@ -47,6 +47,8 @@ def check(api: Checker, scopes: tree.Scopes, call: CallExpr) -> None:
     said: set[tuple[str, int, int]] = set()
     for sent in sent_by(api, call):
         for part in Holding(api).of(sent, frame):
+            if not part.name and is_read_now(call):
+                continue
             where = Labels(api.lookup_type_or_none, scopes).call(call)
             say(api, said, part, sentences.travel(where, part.name or named(sent), part.kind))
     op = copied_by(api, call)
@@ -56,7 +58,12 @@ def check(api: Checker, scopes: tree.Scopes, call: CallExpr) -> None:
             say(api, said, part, sentences.copied(name, f"{part.name or named(op)} is {part.kind}"))
 
 
-def say(api: Checker, said: set[tuple[str, int, int]], part: Part, sentence: str) -> None:
+def is_read_now(call: CallExpr) -> bool:
+    """True for what reads the items that it is given, and sends only those."""
+    return isinstance(call.callee, RefExpr) and call.callee.fullname.startswith("tflow.combinators.create.par_")
+
+
+def say(api: Checker, said: set[tuple[str, int, int]], part: Stuck, sentence: str) -> None:
     """Once for each place."""
     key = sentence, part.place.line, part.place.column
     if key not in said:

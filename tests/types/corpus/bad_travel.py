@@ -5,11 +5,17 @@ The mark is on the captured name, or on the argument. No checker sees this witho
 
 from __future__ import annotations
 
+import csv
+import io
+import logging
+import queue
+import sqlite3
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
-from dataclasses import dataclass
-from functools import partial
-from typing import IO, TextIO, TypeVar
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial, wraps
+from typing import IO, Any, NamedTuple, TextIO, TypeVar
 
 import world
 from rl_good import LOSSES, policy_of
@@ -17,10 +23,12 @@ from world import Worker, learner
 
 from tflow import (
     Actors, ApplyGradients, ComputeGradients, create_actor, create_actors, create_rollout_workers, flow,
-    from_actors, from_range, Iter, Live, LiveOp, Metrics, par_from_iterables, par_from_range,
-    ParallelRollouts, ParIter, Plan, plan, ReportMetrics, Rollout, Run, Select, Shard, Stateless,
-    TrainOneStep, Union,
+    from_actors, from_range, Iter, Live, LiveOp, Metrics, par_from_items, par_from_iterables,
+    par_from_range, ParallelRollouts, ParIter, Plan, plan, ReportMetrics, Rollout, Run, Select, Shard,
+    Stateful, Stateless, TrainOneStep, Union,
 )
+from tflow.algos import PPO
+from tflow.envs import EnvSpec
 from tflow.live import Handles
 from tflow.losses import A3CLoss
 
@@ -305,3 +313,251 @@ def not_marked() -> None:
     lock = threading.Lock()
     print(list(par_from_range(3).par_map(lambda number: use(lock, number)).gather_sync().run()))  # PLUGIN travel
     print(list(from_range(3).map(lambda number: use(lock, number)).run()))
+
+
+# --------------------------------------------------------------------------- made by an operator itself
+
+
+class Made(Stateless[int, int]):
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+
+    def apply(self, item: int, /) -> int:
+        return item
+
+
+class Derived(Made):
+    def __init__(self, factor: int) -> None:
+        super().__init__()
+        self.factor = factor
+
+
+class Opened(Stateless[int, int]):
+    def __init__(self, path: str | None = None) -> None:
+        self.log = open(path, "w") if path is not None else None
+        self.connect()
+
+    def connect(self) -> None:
+        self.seen: list[int] = []
+
+    def apply(self, item: int, /) -> int:
+        return item
+
+
+class Helped(Stateless[int, int]):
+    def __init__(self, *, careful: bool = True) -> None:
+        if careful:
+            self.guard()
+
+    def guard(self) -> None:
+        self.locks = [threading.Lock() for _ in range(3)]
+
+    def apply(self, item: int, /) -> int:
+        return item
+
+
+@dataclass(frozen=True)
+class Factory(Stateless[int, int]):
+    factor: int = 2
+    pool: ThreadPoolExecutor | None = field(default_factory=ThreadPoolExecutor)
+
+    def apply(self, item: int, /) -> int:
+        return item
+
+
+@dataclass(frozen=True)
+class Frozen(Stateless[int, int]):
+    seen: "queue.Queue[int]" = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "seen", queue.Queue())
+
+    def apply(self, item: int, /) -> int:
+        return item
+
+
+class Mean(Stateful[int, int, int]):
+    def __init__(self) -> None:
+        self.db = sqlite3.connect(":memory:")
+
+    def init(self) -> int:
+        return 0
+
+    def step(self, state: int, item: int, /) -> tuple[int, int]:
+        return state, item
+
+
+@flow
+def made_by_itself(shards: ParIter[int]) -> Iter[int]:
+    return shards.par_for_each(Made()).gather_sync()  # PLUGIN travel
+
+
+@flow
+def made_by_its_base(shards: ParIter[int]) -> Iter[int]:
+    return shards.par_for_each(Derived(2)).gather_sync()  # PLUGIN travel
+
+
+@flow
+def made_as_the_argument_says(shards: ParIter[int]) -> Iter[int]:
+    return shards.par_for_each(Opened()).par_for_each(Opened("log")).gather_sync()  # PLUGIN travel
+
+
+@flow
+def made_by_a_helper(shards: ParIter[int]) -> Iter[int]:
+    return shards.par_for_each(Helped(careful=False)).par_for_each(Helped()).gather_sync()  # PLUGIN travel
+
+
+@flow
+def made_by_a_factory(shards: ParIter[int]) -> Iter[int]:
+    return shards.par_for_each(Factory(pool=None)).par_for_each(Factory(3)).gather_sync()  # PLUGIN travel
+
+
+@flow
+def made_after_the_fields(shards: ParIter[int]) -> Iter[int]:
+    made = Frozen()
+    return shards.par_for_each(made).gather_sync()  # PLUGIN travel
+
+
+@flow
+def copied_for_a_run(stream: Iter[int]) -> Iter[int]:
+    """Operators of the driver stay there, but each run has a copy."""
+    return stream.for_each(Mean())  # PLUGIN travel
+
+
+# --------------------------------------------------------------------------- made by functions
+
+
+def locked(fn: Callable[[int], int]) -> Callable[[int], int]:
+    lock = threading.Lock()
+
+    @wraps(fn)
+    def wrapper(number: int) -> int:
+        with lock:
+            return fn(number)
+
+    return wrapper
+
+
+def limited(number: int) -> Callable[[Callable[[int], int]], Callable[[int], int]]:
+    def decorate(fn: Callable[[int], int]) -> Callable[[int], int]:
+        free = threading.Semaphore(number)
+        return lambda n: fn(n) if free.acquire() else n
+
+    return decorate
+
+
+@flow
+def made_by_a_function(shards: ParIter[int]) -> Iter[int]:
+    return shards.par_map(locked(abs)).gather_sync()  # PLUGIN travel
+
+
+@flow
+def made_by_a_decorator(shards: ParIter[int]) -> Iter[int]:
+    @limited(3)
+    def double(number: int) -> int:
+        return 2 * number
+
+    return shards.par_map(double).gather_sync()  # PLUGIN travel
+
+
+@flow
+def through_another_function(shards: ParIter[int]) -> Iter[int]:
+    db = sqlite3.connect(":memory:")
+
+    def find(number: int) -> int:
+        return len(db.execute("select ?", (number,)).fetchall())
+
+    def found(number: int) -> int:
+        return find(number) + 1
+
+    return shards.par_map(found).gather_sync()  # PLUGIN travel
+
+
+@flow
+def as_a_default(shards: ParIter[int]) -> Iter[int]:
+    def careful(number: int, lock: threading.Lock = threading.Lock()) -> int:
+        with lock:
+            return number
+
+    return shards.par_map(careful).gather_sync()  # PLUGIN travel
+
+
+@flow
+def by_a_local_class() -> Iter[int]:
+    store = threading.local()
+
+    class Actor:
+        def __init__(self, shard: Shard) -> None:
+            store.index = shard.index
+
+        def sample(self) -> int:
+            return 1
+
+    return from_actors(create_actors(Actor), Actor.sample).gather_sync()  # PLUGIN travel
+
+
+# --------------------------------------------------------------------------- inside others
+
+
+class Tools(NamedTuple):
+    size: int
+    handler: logging.Handler
+
+
+class Guard:
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+
+    def __call__(self, number: int) -> int:
+        return number
+
+
+@flow
+def in_a_dict(shards: ParIter[int]) -> Iter[int]:
+    locks = {name: threading.Lock() for name in "ab"}
+    return shards.par_map(lambda number: number + len(locks)).gather_sync()  # PLUGIN travel
+
+
+@flow
+def in_a_tuple(shards: ParIter[int]) -> Iter[int]:
+    tools = Tools(3, logging.StreamHandler())
+    return shards.par_map(lambda number: number + tools.size).gather_sync()  # PLUGIN travel
+
+
+@flow
+def in_an_object_that_is_called(shards: ParIter[int]) -> Iter[int]:
+    return shards.par_map(Guard()).gather_sync()  # PLUGIN travel
+
+
+@flow
+def in_items() -> Iter[bool]:
+    locks = [threading.Lock(), threading.Lock()]
+    return par_from_items(locks).par_map(lambda lock: lock.locked()).gather_sync()  # PLUGIN travel
+
+
+@flow
+def by_a_method(shards: ParIter[int]) -> Iter[int]:
+    seen = queue.SimpleQueue[int]()
+    return shards.par_tap(seen.put).gather_sync()  # PLUGIN travel
+
+
+@flow
+def by_a_writer(shards: ParIter[list[str]]) -> Iter[list[str]]:
+    return shards.par_tap(csv.writer(io.StringIO()).writerow).gather_sync()  # PLUGIN travel
+
+
+# --------------------------------------------------------------------------- given to descriptions
+
+
+def an_env() -> Plan[Metrics]:
+    log = open("log", "w")
+
+    def make() -> Any:  # Any: stands for an env
+        log.write("made")
+
+    spec = EnvSpec(make, max_episode_steps=50)
+    return PPO(env=spec).plan()  # PLUGIN travel
+
+
+def a_callback(shown: Plan[Metrics], log: TextIO) -> Plan[Metrics]:
+    return shown.tapped("ParallelRollouts", lambda rollout: log.write(f"{rollout}"))  # PLUGIN travel

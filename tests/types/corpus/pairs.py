@@ -5,6 +5,7 @@ Each function makes one mistake. It returns a stream or a plan, unless it cannot
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 from dataclasses import dataclass
 from typing import Literal
@@ -263,3 +264,24 @@ def takes_a_generator_along() -> Iter[object]:
 def learns_from_a_live_iterator() -> Iter[object]:
     each = iter([1, 2])
     return from_items([1]).hand_off(teacher, Keeps(each))  # PLUGIN travel
+
+
+class Guards(Stateless[int, int]):
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+
+    def apply(self, item: int, /) -> int:
+        return item
+
+
+def makes_a_lock_itself() -> Iter[object]:
+    return par_from_items([1]).par_for_each(Guards()).gather_sync()  # PLUGIN travel
+
+
+def cannot_be_copied() -> Iter[object]:
+    return from_items([1]).for_each(Guards())  # PLUGIN travel
+
+
+def asks_a_database() -> Iter[object]:
+    db = sqlite3.connect(":memory:")
+    return par_from_items([1]).par_map(lambda x: db.execute("select ?", (x,))).gather_sync()  # PLUGIN travel
