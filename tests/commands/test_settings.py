@@ -119,7 +119,7 @@ def test_nothing_is_imported_where_nothing_of_ones_own_can_stand(monkeypatch: py
 
 def test_a_file_that_could_not_say_everything_is_refused_unless_that_is_given_anew(tmp_path: Path) -> None:
     assert shown(lambda: None) is None
-    assert shown(MultiCartPole) == "tflow.rl.envs.samples:MultiCartPole"
+    assert shown(MultiCartPole) == "tflow.rl.envs.multi_cart_pole:MultiCartPole"
     path = tmp_path / "config.toml"
     for unsaid in (lambda: None, EnvSpec("X-v0", kwargs={"map": np.eye(3)})):
         path.write_text(written(PPO(env=unsaid)))  # type: ignore[arg-type]  # nobody makes an env of it

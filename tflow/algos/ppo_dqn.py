@@ -18,7 +18,7 @@ from tflow.combinators.stream import Iter
 from tflow.combinators.union import Union
 from tflow.rl.data.batch import MultiBatch, Sampled
 from tflow.rl.data.batching import ConcatBatches
-from tflow.rl.envs.samples import MultiCartPole
+from tflow.rl.envs.multi_cart_pole import MultiCartPole
 from tflow.rl.learning.training import TrainStats
 from tflow.rl.metrics import Metrics, ReportMetrics
 from tflow.rl.rollout.worker_spec import EnvLike, MultiWorkers, ParallelRollouts, Select
