@@ -31,6 +31,8 @@ class Domain:
 
     package: str
     """Where its descriptions are made: calling what is there starts nothing."""
+    also: Sequence[str] = ()
+    """Packages on top of it that only describe, too."""
     batches: Sequence[NamedBatch] = ()
     proposed: Sequence[str] = ()
     """Modules whose operators are proposed when a plan does not fit."""
@@ -44,8 +46,16 @@ class Domain:
     """By qualified name of a function: its arguments whose members are the names."""
     ships: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """By qualified name of a function, or of a class and those that derive from it: its arguments that go to actors."""
+    lone: Mapping[str, str] = field(default_factory=dict)
+    """By qualified name of a class of actors with a single part: what that part is called."""
     heavy: frozenset[str] = frozenset()
-    """Public names of the package that are no descriptions."""
+    """Public names of the packages that are no descriptions."""
+    completed: Mapping[str, str] = field(default_factory=dict)
+    """By qualified name of a class of configurations: its method that makes the plan, and refuses what a plan cannot have."""
+    describing: frozenset[str] = frozenset()
+    """Methods of its descriptions that make other descriptions."""
+    started: Mapping[str, str] = field(default_factory=dict)
+    """By qualified name of a function or a method that starts something: what checks its arguments, and starts nothing."""
 
 
 _registered: dict[str, Domain] = {}
@@ -71,6 +81,26 @@ def named_batches() -> list[NamedBatch]:
 def proposed_modules() -> list[str]:
     """All modules whose operators are proposed."""
     return [module for domain in domains() for module in domain.proposed]
+
+
+def lone() -> dict[str, str]:
+    """All classes of actors with a single part."""
+    return {name: part for domain in domains() for name, part in domain.lone.items()}
+
+
+def completed() -> dict[str, str]:
+    """All classes of configurations, with the method that makes the plan."""
+    return {name: method for domain in domains() for name, method in domain.completed.items()}
+
+
+def describing() -> frozenset[str]:
+    """All methods that make descriptions out of descriptions."""
+    return frozenset(name for domain in domains() for name in domain.describing)
+
+
+def started() -> dict[str, str]:
+    """All that starts something, with what checks its arguments."""
+    return {name: by for domain in domains() for name, by in domain.started.items()}
 
 
 def first(field_of: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,7 @@ from tflow.combinators.runnable import Plan
 from tflow.errors import PlanError, ShardFailed, TflowError
 from tflow.rl.data.episodes import WINDOW, Episodes
 from tflow.rl.metrics import Metrics
+from tflow.rl.rollout.worker_spec import check_names
 from tflow.state.folders import checkpoint_in
 
 if TYPE_CHECKING:
@@ -349,6 +350,36 @@ def start_with(run: Run[Metrics], start_from: StartFrom) -> None:
             run.give(actors, weights)
 
 
+def check_run(
+    trained: Plan[Metrics] | Algorithm,
+    *,
+    stop: object = None,
+    callbacks: object = (),
+    eval_every: int | None = None,
+    eval_episodes: int = 20,
+    start_from: object = None,
+    resume: object = None,
+    **_: object,
+) -> Plan[Metrics]:
+    """The plan that would be run, with its evaluation. Raises for what is wrong, and starts nothing: checkers ask, too."""
+    plan = trained.plan() if hasattr(trained, "plan") else trained
+    check.instance("train", "plan", plan, Plan, "a plan, such as ReportMetrics(...) or PPO().plan()")
+    if stop is not None and not callable(stop):
+        raise PlanError(f"train: stop must be a Stop such as Stop(env_steps=100_000), or a function of metrics; got {stop!r}.")
+    if isinstance(callbacks, Callback):
+        raise PlanError("train: callbacks must be a list of callbacks; put this one into [ ].")
+    for each in callbacks if isinstance(callbacks, Iterable) else ():
+        check.instance(
+            "train", "each of callbacks", each, Callback, "a Callback such as ShowProgress() or RunFolder('runs/mine')"
+        )
+    whole = plan if eval_every is None else with_evaluation(plan, every=eval_every, episodes=eval_episodes)
+    if resume is not None and start_from is not None:
+        raise PlanError("train: resume= goes on with the weights of the checkpoint; leave out start_from=.")
+    if isinstance(start_from, Mapping):
+        check_names("start_from", start_from, list(reporting(whole).workers.spec.agents))
+    return whole
+
+
 def train(
     plan: Plan[Metrics],
     *,
@@ -381,18 +412,15 @@ def train(
             ``runtime=ReplayRuntime(file)`` repeats the run in one process, bit for bit.
         algorithm: The configuration of the plan, which a ``RunFolder`` writes down.
     """
-    check.instance("train", "plan", plan, Plan, "a plan, such as ReportMetrics(...) or PPO().plan()")
-    if stop is not None and not callable(stop):
-        raise PlanError(f"train: stop must be a Stop such as Stop(env_steps=100_000), or a function of metrics; got {stop!r}.")
-    if isinstance(callbacks, Callback):
-        raise PlanError("train: callbacks must be a list of callbacks; put this one into [ ].")
-    for each in callbacks:
-        check.instance(
-            "train", "each of callbacks", each, Callback, "a Callback such as ShowProgress() or RunFolder('runs/mine')"
-        )
-    whole = plan if eval_every is None else with_evaluation(plan, every=eval_every, episodes=eval_episodes)
-    if resume is not None and start_from is not None:
-        raise PlanError("train: resume= goes on with the weights of the checkpoint; leave out start_from=.")
+    whole = check_run(
+        plan,
+        stop=stop,
+        callbacks=callbacks,
+        eval_every=eval_every,
+        eval_episodes=eval_episodes,
+        start_from=start_from,
+        resume=resume,
+    )
     saved = None if resume is None else checkpoint_in(Path(resume), refused=logging.getLogger("tflow").warning)
     run = whole.run(runtime=runtime, seed=seed, resume=saved, record=record)
     run.identify()

@@ -35,6 +35,7 @@ LOWEST, HIGHEST = (1, 18), (2, 4)
 """The versions of mypy that this is tested with. Newer ones may move what ``finish.py`` relies on."""
 FOLDER = Path(__file__).parent
 RULES = [FOLDER, FOLDER.parent / "combinators", *(folder_of(each.package) for each in domain.domains())]
+RULES += [FOLDER.parents[1].joinpath(*package.split(".")) for each in domain.domains() for package in each.also]
 """Folders whose code decides what is found: the rules themselves, and the descriptions that they try."""
 PARTS = [*sorted(FOLDER.parent.glob("*.py")), *(path for folder in RULES for path in sorted(folder.rglob("*.py")))]
 DIGEST = hashlib.sha256(b"".join(path.read_bytes() for path in PARTS)).hexdigest()[:16]

@@ -57,7 +57,8 @@ def source(expr: Expression) -> str:
 @cache
 def described() -> tuple[str, ...]:
     """Where descriptions are made. What is elsewhere (runtimes, algorithms, tests) may start something, or import much."""
-    return ("tflow.combinators.", *(f"{each.package}." for each in domain.domains()))
+    packages = [package for each in domain.domains() for package in (each.package, *each.also)]
+    return ("tflow.combinators.", *(f"{package}." for package in packages), "tflow.types.")
 
 
 @cache

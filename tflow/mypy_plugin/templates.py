@@ -4,7 +4,7 @@ parameters. So a label in an editor is that of the plan by construction, also fo
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, Literal, NamedTuple
 
@@ -101,13 +101,17 @@ def stand_in_stream(kind: str) -> object:
     return par_from_items((), shards=1) if kind == shapes.PAR_ITER else from_items(())
 
 
-def function_called(name: str) -> Callable[..., None]:
-    """A function of that name, which accepts everything."""
+def function_called(name: str, parameters: Sequence[str] = ()) -> Callable[..., None]:
+    """A function of that name, which accepts everything, and has parameters of these names."""
 
     def accepts(*_: object) -> None:
         pass
 
     accepts.__qualname__ = name
+    if parameters:
+        rest = inspect.Parameter("_", inspect.Parameter.VAR_POSITIONAL)
+        named = [inspect.Parameter(each, inspect.Parameter.KEYWORD_ONLY, default=None) for each in parameters]
+        accepts.__signature__ = inspect.Signature([rest, *named])  # type: ignore[attr-defined]  # inspect reads it
     return accepts
 
 

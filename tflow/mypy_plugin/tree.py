@@ -196,15 +196,13 @@ class Definitions:
                     self.add(lvalue, node.rvalue)
             elif isinstance(node, nodes.AssignmentExpr):
                 self.add(node.target, node.value)
-            elif isinstance(node, nodes.ForStmt):
-                self.add(node.index, None)
-            elif isinstance(node, nodes.OperatorAssignmentStmt):
-                self.add(node.lvalue, None)
-            elif isinstance(node, nodes.WithStmt):
-                for target in node.target:
-                    self.add(target, None)
+            elif isinstance(node, nodes.DelStmt) and isinstance(node.expr, nodes.IndexExpr):
+                self.change(node.expr.base)
             elif isinstance(node, nodes.CallExpr) and isinstance(node.callee, nodes.MemberExpr) and node.callee.name in CHANGES:
                 self.change(node.callee.expr)
+            else:
+                for target in targets(node):
+                    self.add(target, None)
 
     def change(self, expr: Expression) -> None:
         if isinstance(expr, NameExpr) and isinstance(expr.node, Var):
@@ -231,6 +229,27 @@ class Definitions:
         found = self.set.get(variable, ())
         made, place = found[0] if len(found) == 1 else (None, -1)
         return (made, place) if place >= 0 and isinstance(made, nodes.CallExpr) and is_split(made) else None
+
+
+def targets(node: Node) -> list[Expression | None]:
+    """What a statement or a pattern sets to something that is not written down."""
+    match node:
+        case nodes.ForStmt():
+            return [node.index]
+        case nodes.OperatorAssignmentStmt():
+            return [node.lvalue]
+        case nodes.WithStmt():
+            return list(node.target)
+        case nodes.TryStmt():
+            return list(node.vars)
+        case patterns.AsPattern():
+            return [node.name]
+        case patterns.StarredPattern():
+            return [node.capture]
+        case patterns.MappingPattern():
+            return [node.rest]
+        case _:
+            return []
 
 
 class Scopes:

@@ -8,6 +8,7 @@ REPLAYED = ("obs", "actions", "rewards", "terminated", "next_obs", "discounts", 
 register(
     Domain(
         package="tflow.rl",
+        also=("tflow.algos",),
         batches=(
             NamedBatch("Rollout", "Sampled", SAMPLED),
             NamedBatch(
@@ -20,7 +21,13 @@ register(
         proposed=("tflow.rl.learning.gradients", "tflow.rl.data.advantages"),
         concat="ConcatRounds(stream)",
         select="Select(stream, policy=...)",
-        picks={"tflow.rl.rollout.worker_spec.Select": "policy"},
+        picks={
+            "tflow.rl.rollout.worker_spec.Select": "policy",
+            "tflow.rl.rollout.worker_spec.create_learner": "policy",
+            "tflow.rl.rollout.worker_spec.AnyWorkers.policy": "name",
+            "tflow.algos.apex.apex_plan": "policy",
+            "tflow.algos.impala.impala_plan": "policy",
+        },
         names={
             "tflow.rl.rollout.worker_spec.create_rollout_workers": ("losses", "agents"),
             "tflow.rl.replay.replay_spec.create_replay_actors": ("policies",),
@@ -40,6 +47,13 @@ register(
             "tflow.algos.algorithm.Algorithm": ("env", "model", "critic_model"),
             "tflow.algos.algorithm.create_multi_workers": ("algorithms", "env", "policy_of"),
         },
-        heavy=frozenset({"Policy", "RolloutWorker", "Tensors", "evaluate"}),
+        lone={"tflow.rl.rollout.worker_spec.Workers": "default"},
+        heavy=frozenset({"Callback", "Policy", "RolloutWorker", "Tensors", "TrainingRun", "evaluate", "train"}),
+        completed={"tflow.algos.algorithm.Algorithm": "plan"},
+        describing=frozenset({"agent", "agent_with", "exploration", "loss", "optimizer", "plan", "policy", "workers"}),
+        started={
+            "tflow.algos.algorithm.Algorithm.run": "tflow.algos.training_run.check_run",
+            "tflow.algos.training_run.train": "tflow.algos.training_run.check_run",
+        },
     )
 )

@@ -27,7 +27,7 @@ from tflow.rl.policy.saving import (
     space_from_json,
     weights_of,
 )
-from tflow.rl.rollout.worker_spec import AnyWorkers, CurrentPolicySpec, LearnerActor, PolicyResident
+from tflow.rl.rollout.worker_spec import AnyWorkers, CurrentPolicySpec, LearnerActor, PolicyResident, check_names
 
 if TYPE_CHECKING:
     from tflow.combinators.actors import Actors
@@ -73,10 +73,7 @@ def initial_weights(spec: WorkerSpec, start_from: StartFrom) -> dict[str, Array]
 def _by_policy(names: list[str], start_from: StartFrom) -> dict[str, Path | Policy]:
     """The file or the policy that each policy starts from."""
     if isinstance(start_from, Mapping):
-        unknown = [name for name in start_from if name not in names]
-        if unknown or not start_from:
-            said = f"there is no policy {unknown[0]!r}" if unknown else "the mapping is empty"
-            raise PlanError(f"start_from: {said}; the policies are {', '.join(names)}.")
+        check_names("start_from", start_from, names)
         return {name: _source(name, each, alone=True) for name, each in start_from.items()}
     if isinstance(start_from, (str, os.PathLike)) and Path(start_from).is_dir():
         return {name: _source(name, start_from, alone=len(names) == 1) for name in names}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, get_args, get_origin, overload
@@ -430,6 +430,15 @@ def check_device(where: str, device: str) -> None:
     """Raise unless it is the name of a torch device, available or not."""
     if str(device).partition(":")[0] not in DEVICES:
         raise PlanError(f"{where}: device must be one of torch's, such as 'cpu' or 'cuda:0', or 'auto'; got {device!r}.")
+
+
+def check_names(where: str, given: Mapping[str, object], known: Sequence[str]) -> None:
+    """Raise unless the keys of a mapping are policies."""
+    unknown = [name for name in given if name not in known]
+    if unknown or not given:
+        said = f"there is no policy {unknown[0]!r}" if unknown else "the mapping is empty"
+        hint = sentences.did_you_mean(unknown[0], known) if unknown else ""
+        raise PlanError(f"{where}: {said}; the policies are {', '.join(known)}.{hint}")
 
 
 class ParallelRollouts(ParIter[T, Sync, RolloutWorker]):
