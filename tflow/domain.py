@@ -46,6 +46,10 @@ class Domain:
     """By qualified name of a function: its arguments whose members are the names."""
     ships: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """By qualified name of a function, or of a class and those that derive from it: its arguments that go to actors."""
+    maps: Mapping[str, str] = field(default_factory=dict)
+    """By qualified name of such a function: its argument that maps something to one of the names."""
+    stores: Mapping[str, str] = field(default_factory=dict)
+    """By qualified name of an operator that stores parts by name: its argument that says where."""
     lone: Mapping[str, str] = field(default_factory=dict)
     """By qualified name of a class of actors with a single part: what that part is called."""
     heavy: frozenset[str] = frozenset()

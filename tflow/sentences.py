@@ -123,12 +123,29 @@ DRIVER_STREAM = "a driver stream (gather a parallel one first)"
 PARALLEL_STREAM = "a parallel stream"
 
 
-def policy(name: str, known: Sequence[str]) -> str:
+def policy(name: str, known: Sequence[str], where: str = "Select") -> str:
     """A policy that nobody trains."""
-    near = get_close_matches(name, known, 1)
-    hint = f' Did you mean "{near[0]}"?' if near else ""
     there = f"there {'are' if len(known) > 1 else 'is'} {listed(known)}" if known else "there is only one policy, without a name"
-    return f'Select: there is no policy "{name}"; {there}.{hint}'
+    return f'{where}: there is no policy "{name}"; {there}.{_did_you_mean_the_name(name, known)}'
+
+
+def mapped(by: str, name: str, known: Sequence[str], agent: str = "") -> str:
+    """A function maps something to a policy that nobody trains."""
+    who = f"agent {agent!r}" if agent else "agents"
+    there = f"there {'are' if len(known) > 1 else 'is'} only {listed(known)}"
+    return f'{by} maps {who} to the policy "{name}", but {there}.{_did_you_mean_the_name(name, known)}'
+
+
+def not_stored(operator: str, name: str, places: Sequence[str]) -> str:
+    """A policy that is stored where there is no place for it."""
+    there = f"only of {listed(places)}"
+    return f'{operator}: there is no buffer of the policy "{name}", {there}.{_did_you_mean_the_name(name, places)}'
+
+
+def _did_you_mean_the_name(name: str, known: Sequence[str]) -> str:
+    small = {each.lower(): each for each in known}
+    near = get_close_matches(name.lower(), small, 1)
+    return f' Did you mean "{small[near[0]]}"?' if near else ""
 
 
 def consumed_twice(stream: str, first: str, second: str) -> str:

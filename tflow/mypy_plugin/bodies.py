@@ -8,7 +8,7 @@ from functools import partial
 from mypy.nodes import CallExpr, Decorator, FuncDef, MemberExpr, MypyFile, Node, RefExpr, WithStmt
 from mypy.types import CallableType
 
-from tflow.mypy_plugin import flow, linear, literal, placement, shapes, travel, tree, unused
+from tflow.mypy_plugin import flow, linear, literal, placement, policy, shapes, travel, tree, unused
 from tflow.mypy_plugin.calls import CallRules
 from tflow.mypy_plugin.edges import State
 from tflow.mypy_plugin.finish import Unit
@@ -68,7 +68,8 @@ def calls(api: Checker, scopes: tree.Scopes) -> None:
     """The rules about single calls of the innermost scope; what is inside others comes first."""
     trial = literal.Trial(api, scopes)
     typed = CallRules(api, scopes, trial)
-    rules: list[Callable[[CallExpr], object]] = [typed.check, trial.check, partial(travel.check, api, scopes)]
+    named = partial(policy.look, api, scopes)
+    rules: list[Callable[[CallExpr], object]] = [typed.check, named, trial.check, partial(travel.check, api, scopes)]
     nodes = next(iter(scopes)).nodes
     expected = {id(each) for node in nodes if isinstance(node, WithStmt) and swallows(api, node) for each in tree.own(node.body)}
     for node in reversed(nodes):

@@ -11,7 +11,7 @@ from mypy import nodes
 from mypy.nodes import CallExpr, Expression, MemberExpr, NameExpr, RefExpr, StrExpr, Var
 from mypy.types import Instance, LiteralType, Type, get_proper_type
 
-from tflow.mypy_plugin import bindings, tree
+from tflow.mypy_plugin import bindings, shapes, tree
 from tflow.mypy_plugin.bindings import Bindings
 from tflow.mypy_plugin.labels import TypeOf
 from tflow.mypy_plugin.report import Checker
@@ -201,16 +201,34 @@ class Known:
         return any(variable in each.tested for each in self.bound())
 
     def variable(self, name: NameExpr, variable: Var) -> object:
-        for number, each in enumerate(self.bound()):
-            if self.is_loop(variable, each):
-                return self.value(self.turn(each, variable))
-            made = each.setting(variable, name, inside=number == 0)
-            if made is not None and variable.name not in bindings.rebound(self.api.tree):
-                value = self.value(made)
-                if isinstance(value, (list, dict, set)) and any(variable in scope.given_away for scope in self.bound()):
-                    raise Unknown
-                return value
-        raise Unknown
+        loop = next((each for each in self.bound() if self.is_loop(variable, each)), None)
+        made = self.setting(name, variable) if loop is None else self.turn(loop, variable)
+        if made is None:
+            raise Unknown
+        value = self.value(made)
+        if isinstance(value, (list, dict, set)) and self.is_given_away(variable):
+            raise Unknown
+        return value
+
+    def setting(self, name: NameExpr, variable: Var) -> Expression | None:
+        """What a variable is set to where its name is used; None if that is not sure."""
+        if variable.name in bindings.rebound(self.api.tree):
+            return None
+        found = (each.setting(variable, name, inside=number == 0) for number, each in enumerate(self.bound()))
+        return next((made for made in found if made is not None), None)
+
+    def source(self, variable: Var) -> Expression | None:
+        """What the variable of a loop runs through, one of several that are zipped."""
+        loop = next((each for each in self.bound() if self.is_loop(variable, each)), None)
+        _, through, place = loop.loops[variable] if loop is not None else (None, None, -1)
+        by = through.callee.fullname if isinstance(through, CallExpr) and isinstance(through.callee, RefExpr) else ""
+        if by == "builtins.zip" and isinstance(through, CallExpr):
+            return through.args[place] if 0 <= place < len(through.args) else None
+        return through if place < 0 else None
+
+    def is_given_away(self, variable: Var) -> bool:
+        """True if a list or a mapping may have been changed since it was made."""
+        return any(variable in scope.given_away for scope in self.bound())
 
     @staticmethod
     def is_loop(variable: Var, scope: Bindings) -> bool:
@@ -229,14 +247,19 @@ class Known:
 
     def attribute(self, expr: MemberExpr, owner: NameExpr) -> object:
         """``self.workers``, if the class sets it once."""
-        if not isinstance(owner.node, Var) or not owner.node.is_self:
+        found = self.attribute_setting(expr, owner)
+        if found is None:
             raise Unknown
-        found = get_proper_type(self.type_of(owner))
-        settings = attribute_settings(found.type, expr.name) if isinstance(found, Instance) else []
-        if len(settings) != 1 or not isinstance(found, Instance) or has_subclass(self.api.tree, found.type):
-            raise Unknown
+        return self.within(found[0]).value(found[1])
+
+    def attribute_setting(self, expr: MemberExpr, owner: NameExpr) -> tuple[tree.Scopes, Expression] | None:
+        """Where the class sets an attribute, and to what, if that happens once."""
+        t = get_proper_type(self.type_of(owner)) if isinstance(owner.node, Var) and owner.node.is_self else None
+        settings = attribute_settings(t.type, expr.name) if isinstance(t, Instance) else []
+        if len(settings) != 1 or not isinstance(t, Instance) or has_subclass(self.api.tree, t.type):
+            return None
         method, made = settings[0]
-        return self.within(tree.Scopes(method, self.api.tree)).value(made)
+        return tree.Scopes(method, self.api.tree), made
 
     def within(self, scopes: tree.Scopes) -> Known:
         """The same in other scopes."""
@@ -277,28 +300,13 @@ def literal_value(t: Type | None) -> object:
         found = found.last_known_value
     if not isinstance(found, LiteralType):
         return None
-    return member_value(found) if found.is_enum_literal() else found.value
+    return shapes.member_value(found.fallback.type, str(found.value)) if found.is_enum_literal() else found.value
 
 
-def member_value(found: LiteralType) -> str | None:
-    """The string that a member of a ``StrEnum`` is."""
-    info = found.fallback.type
-    if not info.has_base("builtins.str"):
-        return None
-    member = info.names.get(str(found.value))
-    known = get_proper_type(member.node.type) if member is not None and isinstance(member.node, Var) else None
-    value = literal_value(known) if isinstance(known, Instance) else None
-    if isinstance(value, str):
-        return value
-    for node in info.defn.defs.body:
-        names = node.lvalues if isinstance(node, nodes.AssignmentStmt) else []
-        if isinstance(node, nodes.AssignmentStmt) and any(isinstance(n, NameExpr) and n.name == found.value for n in names):
-            made = node.rvalue
-            if isinstance(made, StrExpr):
-                return made.value
-            by = made.callee.fullname if isinstance(made, CallExpr) and isinstance(made.callee, RefExpr) else ""
-            return str(found.value).lower() if by == "enum.auto" and info.has_base("enum.StrEnum") else None
-    return None
+def member_of(expr: MemberExpr) -> str | None:
+    """The string that ``Side.LEFT`` is."""
+    info = expr.expr.node if isinstance(expr.expr, RefExpr) else None
+    return shapes.member_value(info, expr.name) if isinstance(info, nodes.TypeInfo) and info.is_enum else None
 
 
 def is_plain(value: object) -> bool:

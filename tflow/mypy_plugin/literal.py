@@ -38,8 +38,7 @@ class Trial(Trials):
 
     def is_about_parts(self, call: CallExpr, blamed: Expression) -> bool:
         """True for a part of several that is not there."""
-        by = call.callee.fullname if isinstance(call.callee, RefExpr) else ""
-        named = policy.picks().get(by)
+        named = policy.picks().get(policy.called(self.api, call.callee))
         return named is not None and (
             blamed is call or blamed in [a for a, n in zip(call.args, call.arg_names, strict=True) if n == named]
         )

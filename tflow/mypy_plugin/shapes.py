@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mypy import nodes
 from mypy.maptype import map_instance_to_supertype
 from mypy.types import (
     AnyType,
@@ -94,10 +95,33 @@ def literals(t: Type | None) -> list[str] | None:
         each = get_proper_type(item) if item is not None else None
         if isinstance(each, Instance) and each.last_known_value is not None:
             each = each.last_known_value
-        if not isinstance(each, LiteralType) or not isinstance(each.value, str):
+        value = each.value if isinstance(each, LiteralType) else None
+        if isinstance(each, LiteralType) and each.is_enum_literal():
+            value = member_value(each.fallback.type, str(each.value))
+        if not isinstance(value, str):
             return None
-        found.append(each.value)
+        found.append(value)
     return found
+
+
+def member_value(info: nodes.TypeInfo, name: str) -> str | None:
+    """The string that a member of a ``StrEnum`` is."""
+    if not info.has_base("builtins.str"):
+        return None
+    member = info.names.get(name)
+    known = get_proper_type(member.node.type) if member is not None and isinstance(member.node, nodes.Var) else None
+    last = known.last_known_value if isinstance(known, Instance) else None
+    if last is not None and isinstance(last.value, str):
+        return last.value
+    for node in info.defn.defs.body:
+        names = node.lvalues if isinstance(node, nodes.AssignmentStmt) else []
+        if isinstance(node, nodes.AssignmentStmt) and any(isinstance(n, nodes.NameExpr) and n.name == name for n in names):
+            made = node.rvalue
+            if isinstance(made, nodes.StrExpr):
+                return made.value
+            by = made.callee.fullname if isinstance(made, nodes.CallExpr) and isinstance(made.callee, nodes.RefExpr) else ""
+            return name.lower() if by == "enum.auto" and info.has_base("enum.StrEnum") else None
+    return None
 
 
 def columns(t: Type | None) -> list[str] | None:

@@ -59,6 +59,8 @@ class Arguments:
     """Actors were replaced, of which more is asked than that they are there."""
     functions: bool = False
     """Functions were replaced."""
+    classes: bool = False
+    """Some of these were classes."""
     starts: bool = False
     """They are only looked at, before something is started."""
 
@@ -92,10 +94,12 @@ class Trials(Known):
         """What the call makes; raises what it would raise."""
         target = self.target(call)
         arguments = self.arguments(call, starts=hasattr(target, "starts_nothing"))
-        if not arguments.literal and call.args:
+        if not arguments.literal and call.args and not is_ours(getattr(target, "__self__", None)):
             raise Unknown
-        if arguments.actors and (isinstance(call.callee, RefExpr) and call.callee.fullname in policy.picks()):
+        if arguments.actors and policy.called(self.api, call.callee) in policy.picks():
             raise Unknown  # which parts they have is not known
+        if arguments.classes and isinstance(call.callee, MemberExpr) and call.callee.name == "tapped":
+            raise Unknown  # which operators are of that class is not known
         made = self.tried(target, arguments)
         if arguments.functions or self.is_vague(*arguments.given, *arguments.named.values(), getattr(target, "__self__", None)):
             self.vague.append(made)
@@ -167,6 +171,7 @@ class Trials(Known):
         t = get_proper_type(self.type_of(expr))
         if isinstance(t, (CallableType, Overloaded)) and not said_of(self.api, expr):
             found.functions = True
+            found.classes = found.classes or t.is_type_obj()
             return self.function(expr, t)
         value = self.stand_in(t)
         if value is EMPTY and isinstance(expr, nodes.DictExpr) and found.starts:
@@ -383,28 +388,37 @@ def completed(target: Callable[..., object]) -> Callable[..., object]:
 def derived(info: TypeInfo) -> Callable[..., object]:
     """A class of the user that derives from a configuration of ours, as far as only ours looks at its fields: one of the same
     name, without what the user has added."""
-    ours = [each for each in info.mro if each.fullname.startswith(TRIED)]
-    between = info.mro[: info.mro.index(ours[0])] if ours else []
-    base = public(ours[0].fullname) if ours else None
-    special = ("__init__", "__post_init__", "__new__")
-    if (
-        not isinstance(base, type)
-        or not dataclasses.is_dataclass(base)
-        or any(name in each.names and not each.names[name].plugin_generated for each in between for name in special)
-    ):
+    ours = next((each for each in info.mro if each.fullname.startswith(TRIED)), None)
+    base = public(ours.fullname) if ours is not None else None
+    if ours is None or not isinstance(base, type) or not dataclasses.is_dataclass(base):
         raise Unknown
-    own = {name for each in between for name in each.names}
-    fields = {each.name: each.default for each in dataclasses.fields(base) if each.name not in own}
+    own = {name for each in info.mro[: info.mro.index(ours)] for name in written_in(each)}
+    if own & {"__init__", "__post_init__", "__new__", "__getattribute__"}:
+        raise Unknown
+    fields = {each.name for each in dataclasses.fields(base)}
     kind = type(info.name, (base,), {"__module__": "the user's"})
 
     def make(*given: object, **named: object) -> object:
-        if given or not named.keys() & fields.keys():
+        if given:
             raise Unknown
-        return kind(**{name: value for name, value in named.items() if name in fields})
+        return kind(**{name: value for name, value in named.items() if name in fields - own})
 
     make.__signature__ = inspect.signature(base)  # type: ignore[attr-defined]  # inspect reads it
-    make.unknown = sorted(own & {each.name for each in dataclasses.fields(base)})  # type: ignore[attr-defined]  # other defaults
+    make.unknown = sorted(own & fields)  # type: ignore[attr-defined]  # fields with other defaults
     return make
+
+
+def written_in(info: TypeInfo) -> set[str]:
+    """The names that the body of a class defines. It is not there if the class comes from a cache."""
+    found: set[str] = set()
+    if not info.defn.defs.body:
+        raise Unknown
+    for node in info.defn.defs.body:
+        if isinstance(node, nodes.AssignmentStmt):
+            found |= {each.name for each in node.lvalues if isinstance(each, NameExpr)}
+        elif isinstance(node, (nodes.FuncDef, nodes.Decorator, nodes.OverloadedFuncDef)):
+            found.add(node.name)
+    return {name for name in found if name not in info.names or not info.names[name].plugin_generated}
 
 
 def persists(sentence: str, target: Callable[..., object], arguments: Arguments) -> bool:
@@ -419,7 +433,7 @@ def persists(sentence: str, target: Callable[..., object], arguments: Arguments)
     for factor in (1_000_000, 0.001) if numbers else ():
         others = {name: type(value)(max(value, 1) * factor) or 1 for name, value in numbers.items()}
         try:
-            target(*arguments.given, **{**arguments.named, **others})
+            target(*arguments.given, **{**others, **arguments.named})
         except PlanError as error:
             if str(error) == sentence:
                 continue

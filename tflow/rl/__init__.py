@@ -31,6 +31,7 @@ register(
         names={
             "tflow.rl.rollout.worker_spec.create_rollout_workers": ("losses", "agents"),
             "tflow.rl.replay.replay_spec.create_replay_actors": ("policies",),
+            "tflow.algos.algorithm.create_multi_workers": ("algorithms",),
         },
         ships={
             "tflow.rl.rollout.worker_spec.create_rollout_workers": (
@@ -47,6 +48,11 @@ register(
             "tflow.algos.algorithm.Algorithm": ("env", "model", "critic_model"),
             "tflow.algos.algorithm.create_multi_workers": ("algorithms", "env", "policy_of"),
         },
+        maps={
+            "tflow.rl.rollout.worker_spec.create_rollout_workers": "policy_of",
+            "tflow.algos.algorithm.create_multi_workers": "policy_of",
+        },
+        stores={"tflow.rl.replay.replay_spec.StoreToBuffer": "replay"},
         lone={"tflow.rl.rollout.worker_spec.Workers": "default"},
         heavy=frozenset({"Callback", "Policy", "RolloutWorker", "Tensors", "TrainingRun", "evaluate", "train"}),
         completed={"tflow.algos.algorithm.Algorithm": "plan"},

@@ -63,6 +63,11 @@ class ReplayActors(AnyReplay):
 class MultiReplayActors(AnyReplay, Generic[P_co]):
     """Replay of several policies, by name."""
 
+    @property
+    def policies(self) -> tuple[str, ...]:
+        """The names of the policies."""
+        return self.make.policies if isinstance(self.make, ReplaySpec) else ()
+
 
 @overload
 def create_replay_actors(

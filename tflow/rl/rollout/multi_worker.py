@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tflow import sentences
 from tflow.errors import PlanError
 from tflow.rl.data import arrays
 from tflow.rl.data.arrays import Array, Obs
@@ -366,7 +367,7 @@ def policy_of_checked(spec: WorkerSpec) -> Callable[[str], str]:
         assert spec.policy_of is not None
         policy = spec.policy_of(agent)
         if policy not in spec.agents:
-            raise PlanError(f"policy_of maps agent {agent!r} to the policy {policy!r}, but there are only {sorted(spec.agents)}.")
+            raise PlanError(sentences.mapped("policy_of", policy, sorted(spec.agents), agent))
         return policy
 
     return policy_of

@@ -262,7 +262,9 @@ class AnyWorkers(Actors[RolloutWorker]):
 
     def policy(self, run: Run[Any], name: str | None = None) -> Policy:  # Any: whatever the run yields
         """A copy of the policy that a run has trained so far; ``name`` says which, if there are several."""
-        learner = self.learner if name is None else self.learners[check.one_of("policy", "name", name, tuple(self.learners))]
+        if name is not None and name not in self.learners:
+            raise PlanError(sentences.policy(name, tuple(self.learners), "policy"))
+        learner = self.learner if name is None else self.learners[name]
         (found,) = run.ask(learner, CurrentPolicy.policy)
         return found
 
@@ -291,6 +293,11 @@ class Workers(AnyWorkers, Generic[Reads, Requires]):
 
 class MultiWorkers(AnyWorkers, Generic[P_co]):
     """Workers with several policies, by name."""
+
+    @property
+    def policies(self) -> tuple[str, ...]:
+        """The names of the policies."""
+        return tuple(self.spec.agents)
 
 
 @overload
@@ -495,8 +502,8 @@ class Select(Iter[Batch[K], Ci]):
 
 def policies_of(node: nodes.Node) -> tuple[str, ...]:
     """The policies of the workers that a stream comes from; none if they are not known."""
-    workers = [each.of for each in graph.walk(node) if isinstance(each, nodes.FromActors)]
-    return tuple(dict.fromkeys(name for each in workers if isinstance(each, MultiWorkers) for name in each.spec.losses))
+    sources = [each.of for each in graph.walk(node) if isinstance(each, nodes.FromActors)]
+    return tuple(dict.fromkeys(name for each in sources for name in getattr(each, "policies", ())))
 
 
 def has_rows(batch: Batch[str]) -> bool:
@@ -530,6 +537,7 @@ def create_learner(
     Law: describing creates nothing.
     """
     check.instance("create_learner", "workers", workers, AnyWorkers, "what create_rollout_workers returns")
-    check.one_of("create_learner", "policy", policy, tuple(workers.spec.agents))
+    if policy not in workers.spec.agents:
+        raise PlanError(sentences.policy(policy, tuple(workers.spec.agents), "create_learner"))
     spec = LearnerSpec(workers.spec, policy)
     return LearnerActor(spec, 1, name, place=place, restores=True, spec=spec)
