@@ -191,6 +191,10 @@ def configuration(folder: Path, plugin: str, skip: Iterable[str], roots: Iterabl
         'follow_imports = "silent"',  # only what is named is reported on; what is wrong inside tflow is not the user's
         "",
         "[[tool.mypy.overrides]]",
+        'module = ["tflow.*"]',
+        "ignore_missing_imports = false",  # a module of ours that is not there is misspelt
+        "",
+        "[[tool.mypy.overrides]]",
         f"module = {json.dumps([f'{library}.*.*' for library in skip])}",
         'follow_imports = "skip"',
     ]

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
-from mypy.nodes import Decorator
+from mypy.nodes import Decorator, TypeInfo
 from mypy.options import Options
 from mypy.plugin import ClassDefContext, FunctionContext, MethodContext, Plugin, ReportConfigContext
 from mypy.types import TupleType, Type, get_proper_type
@@ -24,6 +24,7 @@ from tflow.mypy_plugin import bodies, constructors, literal, shapes, untyped
 from tflow.mypy_plugin.calls import signatures_with_streams
 from tflow.mypy_plugin.finish import FINISHED, Finish
 from tflow.mypy_plugin.report import Checker, guarded
+from tflow.mypy_plugin.trials import COMPLETED
 
 
 def folder_of(package: str) -> Path:
@@ -66,11 +67,14 @@ class TflowPlugin(Plugin):
         return self.remembered
 
     def is_about_streams(self, fullname: str) -> bool:
-        """True for what is ours, and for functions, methods and classes with a parameter that is a stream."""
+        """True for what is ours or derives from it, and for functions, methods and classes with a parameter that is a stream."""
         if fullname.startswith(("tflow.", "builtins.")):
             return fullname.startswith("tflow.")
         symbol = self.lookup_fully_qualified(fullname)
-        return symbol is not None and signatures_with_streams(symbol.node) is not None
+        if symbol is None:
+            return False
+        ours = isinstance(symbol.node, TypeInfo) and any(base.fullname in COMPLETED for base in symbol.node.mro)
+        return ours or signatures_with_streams(symbol.node) is not None
 
     # ------------------------------------------------------------------- hooks
 

@@ -8,7 +8,7 @@ from functools import partial
 from mypy.nodes import CallExpr, Decorator, FuncDef, MemberExpr, MypyFile, Node, RefExpr, WithStmt
 from mypy.types import CallableType
 
-from tflow.mypy_plugin import flow, linear, literal, placement, policy, shapes, travel, tree, unused
+from tflow.mypy_plugin import flow, linear, literal, placement, policy, shapes, travel, tree, untyped, unused
 from tflow.mypy_plugin.calls import CallRules
 from tflow.mypy_plugin.edges import State
 from tflow.mypy_plugin.finish import Unit
@@ -58,6 +58,8 @@ def streams_of(api: Checker, fn: FuncDef, scopes: tree.Scopes, *, marked: bool) 
     def check() -> None:
         uses = Uses(api, Labels(api.lookup_type_or_none, scopes), strict=strict, twice=linear.reporter(api))
         uses.function(fn)
+        if not marked:
+            untyped.vague(api, fn)
         if strict:
             unused.check(api, uses, parameters=marked and not tree.is_empty(fn))
 

@@ -237,6 +237,7 @@ class ReportMetrics(Plan[Metrics]):
     def __init__(self, stream: Iter[Reported], workers: AnyWorkers) -> None:
         check.instance("ReportMetrics", "stream", stream, Iter, sentences.DRIVER_STREAM)
         check.instance("ReportMetrics", "workers", workers, AnyWorkers, "what create_rollout_workers returns")
+        check_pool(stream.node, workers)
         object.__setattr__(self, "workers", workers)
         object.__setattr__(self, "report", CollectMetrics(workers))
         object.__setattr__(self, "evaluators", evaluators_before(stream.node))
@@ -257,6 +258,18 @@ class ReportMetrics(Plan[Metrics]):
             return node.with_inputs({node.inputs[0]: both.node})
 
         return self._over(graph.rewritten(self.node, extended), evaluators=(*self.evaluators, evaluators))
+
+
+def check_pool(sink: nodes.Node, workers: AnyWorkers) -> None:
+    """Raise if all rollouts of a plan are sampled by other workers than those that it reports on, and so trains."""
+    pools = {source.of for source in graph.walk(sink) if isinstance(source, nodes.FromActors)}
+    sampling = {pool for pool in pools if isinstance(pool, AnyWorkers) and not isinstance(pool, Evaluators)}
+    if sampling and workers not in sampling and not workers.spec.stands_in:
+        others = " and ".join(sorted(pool.name for pool in sampling))
+        raise PlanError(
+            f"ReportMetrics: the rollouts of this plan are sampled by {others}, but it reports on other workers, {workers.name}, "
+            "which sample nothing. Name the same workers in all places."
+        )
 
 
 def evaluators_before(sink: nodes.Node) -> tuple[Evaluators, ...]:
