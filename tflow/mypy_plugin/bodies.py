@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from mypy.nodes import CallExpr, Decorator, FuncDef, MemberExpr, MypyFile, Node, RefExpr, WithStmt
+from mypy.nodes import CallExpr, Decorator, Expression, FuncDef, MemberExpr, MypyFile, NameExpr, Node, RefExpr, WithStmt
 from mypy.types import CallableType
 
 from tflow.mypy_plugin import flow, linear, literal, placement, policy, shapes, travel, tree, untyped, unused
@@ -16,6 +16,7 @@ from tflow.mypy_plugin.labels import Labels
 from tflow.mypy_plugin.report import Checker, said_of, unchecked
 from tflow.mypy_plugin.uses import Uses
 
+EXPECTING = {"raises", "suppress", "assertRaises", "assertRaisesRegex"}
 MARKS = {"tflow.marks.plan", "tflow.marks.flow"}
 
 
@@ -86,7 +87,13 @@ def calls(api: Checker, scopes: tree.Scopes) -> None:
 
 def swallows(api: Checker, node: WithStmt) -> bool:
     """True for a block in which something is expected to be refused, such as ``with pytest.raises(PlanError):``."""
-    return any(shapes.swallows(api.lookup_type_or_none(given)) for given in node.expr)
+    return any(shapes.swallows(api.lookup_type_or_none(given)) or expects(given) for given in node.expr)
+
+
+def expects(given: Expression) -> bool:
+    """True for ``pytest.raises(...)`` and the like, also where the types of a library are not followed."""
+    callee = given.callee if isinstance(given, CallExpr) else None
+    return isinstance(callee, (NameExpr, MemberExpr)) and callee.name in EXPECTING
 
 
 def careful(api: Checker, where: Node, rule: Callable[[], object]) -> None:

@@ -14,10 +14,13 @@ from mypy.nodes import CallExpr, Expression, MemberExpr, NameExpr, RefExpr, Type
 from tflow import sentences
 from tflow.mypy_plugin import policy, shapes
 from tflow.mypy_plugin.known import MOST_CHOICES, Undecided, Unknown, literal_value
-from tflow.mypy_plugin.report import report
+from tflow.mypy_plugin.report import ABOUT_TYPES, CODES, of_kind, report, said_of
 from tflow.mypy_plugin.trials import COMPLETED, NOT_TRIED, NOTHING, STARTED, TRIED, Trials
 
 CODE = "tflow-literal"
+MADE = (CallExpr, NameExpr, MemberExpr)
+OTHERS = set(CODES) - ABOUT_TYPES
+"""Rules about something else than what a call is given."""
 NEED_ARGUMENTS = {"every", "select_shards", "Union", "ParUnion", *(name.rpartition(".")[2] for name in policy.named_by())}
 __all__ = ["Trial", "literal_value"]
 
@@ -33,8 +36,17 @@ class Trial(Trials):
         sentence = self.refused(call)
         if sentence and sentences.DRIVER_STREAM not in sentence:  # the rule about places says that
             blamed = self.blamed(call, sentence)
+            if self.is_said_already(call, blamed):
+                return
             code = policy.CODE if self.is_about_parts(call, blamed) else CODE
             report(self.api, code, sentence, blamed, instead_of=call)
+
+    def is_said_already(self, call: CallExpr, blamed: Expression) -> bool:
+        """True if another argument is wrong that is no plain value, of which this may be a consequence."""
+        if not isinstance(blamed, MADE):
+            return False
+        others = [each for each in call.args if each is not blamed and isinstance(each, MADE)]
+        return any(not of_kind(said, OTHERS) for each in others for said in said_of(self.api, each))
 
     def is_about_parts(self, call: CallExpr, blamed: Expression) -> bool:
         """True for a part of several that is not there."""

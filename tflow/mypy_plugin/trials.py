@@ -30,6 +30,7 @@ STARTS = {"run", "validate", "__iter__"}
 NOT_TRIED = {*STARTS, *ABOUT_FUNCTIONS, *(f"par_{name}" for name in ABOUT_FUNCTIONS)}
 """Methods that start something, and those that other rules are about."""
 EMPTY = inspect.Parameter.empty
+REPLACED = re.compile(r"<function |Untouched object|<Any(thing)? ")
 NOTHING = object()
 """Stands for what could not be made."""
 STARTED, COMPLETED, DESCRIBING = domain.started(), domain.completed(), domain.describing()
@@ -115,8 +116,8 @@ class Trials(Known):
         try:
             made = target(*arguments.given, **arguments.named)
         except PlanError as error:
-            if not persists(str(error), target, arguments):
-                raise Unknown from None  # it is about something that was left out
+            if not persists(str(error), target, arguments) or REPLACED.search(str(error)):
+                raise Unknown from None  # it is about something that was left out, or replaced
             raise
         except Exception:
             raise Unknown from None  # mypy has its own words for it
@@ -136,7 +137,7 @@ class Trials(Known):
             except Undecided:
                 raise
             except Unknown:
-                value = self.replaced(expr, found)
+                value = self.replaced(expr, found, call)
             if value is EMPTY and name is None:
                 raise Unknown
             if value is EMPTY and name is not None:
@@ -166,10 +167,11 @@ class Trials(Known):
         found.given += items
         found.exact = found.exact and isinstance(value, (list, tuple))
 
-    def replaced(self, expr: Expression, found: Arguments) -> object:
+    def replaced(self, expr: Expression, found: Arguments, call: CallExpr) -> object:
         """What stands for an argument that is not known; ``EMPTY`` if nothing does."""
         t = get_proper_type(self.type_of(expr))
-        if isinstance(t, (CallableType, Overloaded)) and not said_of(self.api, expr):
+        classes = policy.called(self.api, call.callee).startswith("tflow.combinators.") or not said_of(self.api, call)
+        if isinstance(t, (CallableType, Overloaded)) and (classes or not t.is_type_obj()):
             found.functions = True
             found.classes = found.classes or t.is_type_obj()
             return self.function(expr, t)

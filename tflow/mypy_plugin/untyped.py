@@ -1,6 +1,6 @@
 """Rule ``tflow-untyped``: mypy does not look into functions without annotations, so a marked one is never unchecked quietly.
 
-What is annotated with ``Any``, or with a stream that does not say what it yields, is no better.
+An annotation that says nothing, or a stream that does not say what it yields, is no better.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def marked(ctx: FunctionContext) -> Type:
             report(ctx.api, CODE, f'"{fn.name}" is not checked: there is no annotation for {what}. Write it.', fn)
         vague(ctx.api, fn)
         for name, where in taken_for_streams(fn):
-            report(ctx.api, CODE, f'"{fn.name}" is not checked: Any says nothing about {name}. Write what it is.', where)
+            report(ctx.api, CODE, f'"{fn.name}" is not checked: the annotation of {name} says nothing. Write what it is.', where)
     return ctx.default_return_type
 
 
@@ -75,7 +75,7 @@ def _open(t: Type) -> str:
 
 
 def taken_for_streams(fn: FuncDef) -> Iterator[tuple[str, Node]]:
-    """What is annotated with ``Any`` and used as a stream, and where."""
+    """What is used as a stream although its annotation says nothing, and where."""
     if not isinstance(fn.type, CallableType):
         return
     given = zip(fn.arguments, fn.type.arg_types, strict=True)

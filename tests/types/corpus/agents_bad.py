@@ -28,7 +28,7 @@ def descriptions() -> None:
     create_rollout_workers(env="x", agent=SACLoss())  # ERR a loss is no agent PLUGIN literal
     create_rollout_workers(env="x", loss=Agent(SACLoss()))  # ERR an agent is no loss PLUGIN literal
     create_rollout_workers(env="x", agents={"a": Agent(SACLoss())})  # ERR policy_of is missing PLUGIN literal
-    SAC(temperature="none")  # ERR a number, or auto
+    SAC(temperature="none")  # ERR a number, or auto PLUGIN literal
 
 
 def flows() -> None:
@@ -42,4 +42,4 @@ def misspelt_agent() -> Plan[Metrics]:
     agents = {"left": Agent(DQNLoss()), "right": Agent(DQNLoss())}
     many = create_rollout_workers(env="x", agents=agents, policy_of=str.lower)
     chosen = Select(ParallelRollouts(many).gather_sync(), policy="rigth")  # PLUGIN policy
-    return ReportMetrics(sac_plan(chosen, many), many)
+    return ReportMetrics(sac_plan(chosen, many), many)  # PLUGIN literal

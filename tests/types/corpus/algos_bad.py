@@ -66,7 +66,7 @@ def a_policy_that_is_not_there() -> Plan[Metrics]:
 def one_stream_twice() -> Plan[Metrics]:
     rollouts = ParallelRollouts(workers).gather_sync()
     first = ppo_plan(rollouts, workers)
-    second = dqn_plan(rollouts, workers)  # PLUGIN linear
+    second = dqn_plan(rollouts, workers)  # PLUGIN linear literal
     return ReportMetrics(Union(first, second), workers)
 
 
@@ -81,8 +81,8 @@ def looks_at_rollouts(batch: Rollout) -> None:
 
 
 PPO(clp=0.1)  # ERR no such field
-PPO(clip="wide")  # ERR not a number
+PPO(clip="wide")  # ERR not a number PLUGIN literal
 PPO("CartPole-v1")  # ERR fields have names
 ApeX().plan().tapped(SendWeights, looks_at_rollouts)  # ERR it yields statistics
-MAML().run(stop=475)  # ERR not a Stop
+MAML().run(stop=475)  # ERR not a Stop PLUGIN literal
 Stop(returns=475)  # ERR no such field
