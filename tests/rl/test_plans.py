@@ -348,6 +348,8 @@ def test_training_other_workers_than_one_samples_from_is_noticed() -> None:
     grads = ParallelRollouts(sampling).par_for_each(ComputeGradients()).gather_async()
     with pytest.raises(OperatorError, match="Name the same workers in both places"):
         reports(grads.for_each(ApplyGradients(trained)), 1)
+    with pytest.raises(PlanError, match="sampled by workers, but it reports on other workers, trained"):
+        ReportMetrics(grads.for_each(ApplyGradients(trained)), trained)
 
 
 @pytest.mark.parametrize("make", [a3c, ppo])
@@ -863,7 +865,7 @@ def test_a_round_that_another_step_has_trained_on_before_is_stale(workers_in_poo
         (lambda: loose.ComputeAdvantages(gamma=1.5), "gamma must be from 0 to 1, got 1.5"),
         (lambda: loose.StandardizeFields(3), "give the names of columns"),
         (lambda: several()[1].learner, "has several learners: PPO, DQN"),
-        (lambda: loose.create_learner(a3c()[1], policy="x"), "policy must be 'default', got 'x'"),
+        (lambda: loose.create_learner(a3c()[1], policy="x"), 'there is no policy "x"; there is default'),
         (lambda: loose.create_learner(3), "workers must be what create_rollout_workers returns"),
         (lambda: loose.create_evaluation_workers(a3c()[1], num_envs=0), "num_envs must be at least 1"),
         (lambda: loose.create_rollout_workers(env=ENV, loss=A3CLoss(), exploration=0.1), "such as EpsilonGreedy"),

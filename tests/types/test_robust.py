@@ -178,3 +178,17 @@ def test_looking_names_up_imports_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
+
+
+def test_trying_configurations_imports_nothing_heavy() -> None:
+    """The literal rule makes the plans of configurations inside the user's mypy."""
+    code = (
+        "import sys\n"
+        "from tflow import algos\n"
+        "names = ('PPO', 'PPODQN', 'DQN', 'SAC', 'ApeX', 'MAML')\n"
+        "made = [getattr(algos, name)().plan() for name in names]\n"
+        "assert len(made) == 6\n"
+        "assert not {'torch', 'ray', 'gymnasium', 'hypothesis'} & set(sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr

@@ -30,7 +30,7 @@ STARTS = {"run", "validate", "__iter__"}
 NOT_TRIED = {*STARTS, *ABOUT_FUNCTIONS, *(f"par_{name}" for name in ABOUT_FUNCTIONS)}
 """Methods that start something, and those that other rules are about."""
 EMPTY = inspect.Parameter.empty
-REPLACED = re.compile(r"<function |Untouched object|<Any(thing)? ")
+REPLACED = re.compile(r"<function |Untouched object|Anything object")
 NOTHING = object()
 """Stands for what could not be made."""
 STARTED, COMPLETED, DESCRIBING = domain.started(), domain.completed(), domain.describing()
