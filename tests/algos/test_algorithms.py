@@ -460,6 +460,16 @@ def test_schedules_go_by_env_steps_wherever_the_learner_is(kind: type[IMPALA] | 
 # --------------------------------------------------------------------------- asynchrony
 
 
+@over_repeatable_runtimes
+def test_a_learner_beside_the_driver_gets_all_updates_that_it_is_due(runtime: str) -> None:
+    """Else how much is learned per env step would depend on how fast the workers are."""
+    config = ApeX(num_envs=2, fragment=8, num_workers=2, model=TINY, batch=8, learning_starts=64, update_ratio=0.5)
+    with RUNTIMES[runtime]() as session:
+        last = config.run(stop=Stop(env_steps=2_000), runtime=session).finish()
+    under_way = config.num_workers * config.num_envs * config.fragment + config.num_replay / 0.5  # sampled, but not stored yet
+    assert 0.5 * (last.env_steps - 64 - under_way) <= last.training.updates <= 0.5 * (last.env_steps - 64)
+
+
 @pytest.mark.ray
 @pytest.mark.parametrize("name", [pytest.param("ApeX", marks=pytest.mark.full), "IMPALA"])
 def test_the_learner_is_a_process_of_its_own(name: str) -> None:

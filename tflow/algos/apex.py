@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from tflow.algos.algorithm import agreed
 from tflow.algos.distributed import Distributed
 from tflow.algos.dqn import DQN
+from tflow.algos.off_policy import TRAINING_WEIGHT
 from tflow.combinators.par import ParIter
 from tflow.combinators.runnable import Plan
 from tflow.combinators.stream import Iter
@@ -118,4 +119,5 @@ def apex_plan(
     learner = create_learner(workers, policy=policy)
     learn = LearnOnBatch(weights_every=config.weights_every)
     learned = ParallelReplay(buffer).gather_async(in_flight=2).hand_off(learner, learn, mailbox=config.mailbox)
-    return Union(store.drain(), learned.for_each(SendPriorities()).for_each(SendWeights(workers, learner)))
+    trained = learned.for_each(SendPriorities()).for_each(SendWeights(workers, learner))
+    return Union(store.drain(), trained, weights=(1, TRAINING_WEIGHT))  # else a slow learner gets fewer updates than it is due
