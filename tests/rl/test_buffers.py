@@ -204,9 +204,16 @@ def test_weights_are_those_of_the_paper(values: list[float], alpha: float, beta:
     batch = buffer.sample(64) if beta is None else buffer.sample(64, beta)
     scaled = np.array(values) ** alpha
     weights = (len(values) * scaled / scaled.sum()) ** -(0.4 if beta is None else beta)
-    expected = (weights / weights.max())[batch["indices"]].astype(np.float32)
+    drawn = weights[batch["indices"]]
+    expected = (drawn / drawn.max()).astype(np.float32)
     assert batch["weights"].dtype == np.float32
     np.testing.assert_array_max_ulp(batch["weights"], expected, maxulp=1)
+
+
+def test_one_row_that_is_learned_perfectly_does_not_make_the_weights_of_all_others_tiny() -> None:
+    buffer = PrioritizedBuffer(100, alpha=1.0)
+    buffer.insert(numbered(0, 100).with_columns({"priorities": np.array([1e-6] + [1.0] * 99)}))
+    assert buffer.sample(32, beta=1.0)["weights"].max() == 1.0
 
 
 def test_rows_without_priority_are_never_sampled_and_do_not_change_the_weights() -> None:

@@ -288,9 +288,10 @@ class PrioritizedBuffer(UniformBuffer):
     """The latest ``capacity`` rows, sampled in proportion to ``priority ** alpha``.
 
     Samples have three more columns. ``weights`` are the importance-sampling weights ``(N * P) ** -beta``, divided by the largest
-    of the whole buffer. ``indices`` says where a row is stored. ``ids`` says which row it is, and goes back to
-    ``update_priorities``. A new row has the highest priority seen so far, or what the column ``priorities`` of its batch says.
-    Rows of a batch are in the order in which they are stored, more or less: shuffle before splitting it.
+    of the batch: by that of the buffer, a single row with a TD error of almost 0 would make all weights tiny. ``indices`` says
+    where a row is stored. ``ids`` says which row it is, and goes back to ``update_priorities``. A new row has the highest
+    priority seen so far, or what the column ``priorities`` of its batch says. Rows of a batch are in the order in which they are
+    stored, more or less: shuffle before splitting it.
     """
 
     def __init__(
@@ -333,7 +334,8 @@ class PrioritizedBuffer(UniformBuffer):
         beta = self.beta if beta is None else self._fraction("beta", beta)
         slots = self._tree.sample(size, self._rng)
         self.sampled += size
-        weights = (self._tree.minimum / self._tree.priorities(slots)) ** beta
+        priorities = self._tree.priorities(slots)
+        weights = (np.minimum.reduce(priorities) / priorities) ** beta
         ids = self._newest - (self._newest - slots) % self.capacity
         return self._picked(slots, {"weights": weights.astype(np.float32), "indices": slots, "ids": ids})
 
