@@ -71,8 +71,10 @@ class ApeX(Distributed, DQN):
             (``"quantile"``).
         atoms: Atoms of the distribution: its support (categorical) or its quantiles; usually 51 to 200. More: finer, but
             slower.
-        v_min: Smallest return in the support of a categorical distribution; smaller ones are clipped to it.
-        v_max: Largest return in the support of a categorical distribution; larger ones are clipped to it.
+        v_min: Smallest return in the support of a categorical distribution, of normalised rewards if ``normalize_rewards``;
+            smaller ones are clipped to it.
+        v_max: Largest return in the support of a categorical distribution, of normalised rewards if ``normalize_rewards``;
+            larger ones are clipped to it.
         noisy: Noisy networks: explore by learned noise on the weights behind the encoder. Set ``epsilon=0`` with it.
         mailbox: Batches queued at the learner, at most; usually 2 to 16. More: the learner waits less, priorities are staler.
         weights_every: Updates between broadcasts of weights to the workers; usually 1 to 400. Larger: less traffic, staler
@@ -83,8 +85,6 @@ class ApeX(Distributed, DQN):
         spread: Exponent of these epsilons (alpha in the paper); usually 7. Larger: more envs act almost greedily.
     """
 
-    batch: int = 128
-    """Rows per update; usually 32 to 512. Larger: less noisy gradients, more compute."""
     update_ratio: float | Schedule = 0.125
     """Updates per env step once learning has started, or a schedule; usually 1/64 to 1. Larger: fewer env steps, more compute,
     more overfitting."""

@@ -67,21 +67,27 @@ class DQN(OffPolicy):
             (``"quantile"``).
         atoms: Atoms of the distribution: its support (categorical) or its quantiles; usually 51 to 200. More: finer, but
             slower.
-        v_min: Smallest return in the support of a categorical distribution; smaller ones are clipped to it.
-        v_max: Largest return in the support of a categorical distribution; larger ones are clipped to it.
+        v_min: Smallest return in the support of a categorical distribution, of normalised rewards if ``normalize_rewards``;
+            smaller ones are clipped to it.
+        v_max: Largest return in the support of a categorical distribution, of normalised rewards if ``normalize_rewards``;
+            larger ones are clipped to it.
         noisy: Noisy networks: explore by learned noise on the weights behind the encoder. Set ``epsilon=0`` with it.
     """
 
     fragment: int = 16
     """Env steps per env and rollout, at least ``n_step``; usually 1 to 64. The last ``n_step - 1`` of each have shorter n-step
     returns."""
-    lr: float | Schedule = 1e-3
+    lr: float | Schedule = 2.5e-4
     """Learning rate, or a schedule over env steps; usually 1e-5 to 1e-3. Larger: faster, but less stable."""
     max_grad_norm: float | None = 10.0
     """Clip gradients to this global norm; usually 1 to 40. Smaller: more stable, but slower. None: no clipping."""
-    batch: int = 64
+    normalize_obs: bool = True
+    """Normalise observations by their running mean and standard deviation over all workers; they are saved with the policy."""
+    normalize_rewards: bool = True
+    """Divide rewards by the running standard deviation of discounted returns. Reported returns stay as they are."""
+    batch: int = 128
     """Rows per update; usually 32 to 512. Larger: less noisy gradients, more compute."""
-    capacity: int = 50_000
+    capacity: int = 500_000
     """Rows in the replay buffer; usually 1e4 to 1e6. Larger: more diverse, but more off-policy."""
     learning_starts: int = 1_000
     """Rows in the replay buffer before learning starts; usually 1e3 to 1e5. Larger: less overfitting to the first episodes."""
@@ -96,7 +102,7 @@ class DQN(OffPolicy):
     epsilon: float | Schedule = Linear(1.0, 0.02, steps=8_000)
     """Epsilon-greedy: the probability of a random action, or a schedule; usually annealed from 1 to 0.01..0.1. Use 0 with
     ``noisy``."""
-    target_every: int = 50
+    target_every: int = 200
     """Updates between copies of the weights to the target network; usually 50 to 10,000. Larger: more stable, but slower."""
     double: bool = True
     """Double Q-learning: the policy chooses the next action, the target network evaluates it. Less overestimation."""
@@ -108,9 +114,11 @@ class DQN(OffPolicy):
     atoms: int = 51
     """Atoms of the distribution: its support (categorical) or its quantiles; usually 51 to 200. More: finer, but slower."""
     v_min: float = -10.0
-    """Smallest return in the support of a categorical distribution; smaller ones are clipped to it."""
+    """Smallest return in the support of a categorical distribution, of normalised rewards if ``normalize_rewards``; smaller ones
+    are clipped to it."""
     v_max: float = 10.0
-    """Largest return in the support of a categorical distribution; larger ones are clipped to it."""
+    """Largest return in the support of a categorical distribution, of normalised rewards if ``normalize_rewards``; larger ones
+    are clipped to it."""
     noisy: bool = False
     """Noisy networks: explore by learned noise on the weights behind the encoder. Set ``epsilon=0`` with it."""
 
