@@ -40,6 +40,8 @@ def main() -> None:
         prioritized=False,
         n_step=1,
         model=MLP((64, 64), "relu"),
+        normalize_obs=False,
+        normalize_rewards=False,
     )
     learn_with_tflow(algorithm, given)
 
