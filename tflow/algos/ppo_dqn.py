@@ -45,7 +45,8 @@ class PPODQN(Algorithm):
         policy_of: Maps the name of an agent to its policy: ``"PPO"`` or ``"DQN"``.
         ppo: Hyperparameters of the policy "PPO"; its env and workers are those of this configuration.
         dqn: Hyperparameters of the policy "DQN"; its env and workers are those of this configuration.
-        ppo_batch: Rows of the policy "PPO" per training batch; usually 1,000 to 10,000. Larger: less noisy, but rarer updates.
+        ppo_batch: Rows of the policy "PPO" per training batch; usually 500 to 10,000. Larger: less noisy, but rarer updates.
+            Agents that leave an episode early have fewer rows than there are env steps.
     """
 
     env: EnvLike = MultiCartPole
@@ -58,8 +59,9 @@ class PPODQN(Algorithm):
     """Hyperparameters of the policy "PPO"; its env and workers are those of this configuration."""
     dqn: DQN = field(default=DQN())
     """Hyperparameters of the policy "DQN"; its env and workers are those of this configuration."""
-    ppo_batch: int = 2_048
-    """Rows of the policy "PPO" per training batch; usually 1,000 to 10,000. Larger: less noisy, but rarer updates."""
+    ppo_batch: int = 512
+    """Rows of the policy "PPO" per training batch; usually 500 to 10,000. Larger: less noisy, but rarer updates. Agents that leave
+    an episode early have fewer rows than there are env steps."""
 
     def workers(self) -> MultiWorkers[Names]:
         """The rollout workers of this configuration."""
