@@ -71,6 +71,10 @@ class Progress(Protocol):
         """The env steps in all items of these actors that have reached the driver."""
         ...
 
+    def stops_at(self) -> int | None:
+        """The env steps after which the run will stop; None if that is not known."""
+        ...
+
     def summary(self, actors: Actors[W], /) -> object:
         """The summaries of these items, merged."""
         ...

@@ -314,6 +314,8 @@ class Shard:
     """The same for all actors of a session: for what must begin equal everywhere, such as the weights of a policy."""
     given: object = None
     """What the run gives its actors to begin with (``Run.give``), such as the weights of a saved policy; None: nothing."""
+    stops_at: int | None = None
+    """Env steps after which the run that makes it stops (``Run.will_stop``); None: not known."""
 
 
 class Source(NamedTuple):

@@ -211,15 +211,15 @@ class Runtime(ABC):
 
     # ------------------------------------------------------------------- what all runtimes share: actors
 
-    def pool(self, actors: Actors[object], seed: int, given: object = None) -> LivePool:
+    def pool(self, actors: Actors[object], seed: int, given: object = None, stops_at: int | None = None) -> LivePool:
         """The live actors of a description, made at the first call; ``seed`` is that of the description, ``given`` what the run
-        gives them."""
+        gives them, ``stops_at`` the env steps after which it stops."""
         if self.closed:
             raise RunClosed(f"This {type(self).__name__} is closed; open a new one.")
         if actors not in self.pools:
             taken = {pool.name for pool in self.pools.values()}
             name = next(n for n in _numbered(actors.name) if n not in taken)
-            self.pools[actors] = self._made(LivePool(actors, name, seed, given))
+            self.pools[actors] = self._made(LivePool(actors, name, seed, given, stops_at))
         return self.pools[actors]
 
     def revive(
@@ -260,7 +260,7 @@ class Runtime(ABC):
 
     def _spawn(self, pool: LivePool, index: int, incarnation: int) -> object:
         count, seed = max(pool.actors.num, index + 1), derive_seed(pool.seed, index, incarnation)
-        shard = Shard(pool.name, index, count, incarnation, seed, self.session_seed or 0)
+        shard = Shard(pool.name, index, count, incarnation, seed, self.session_seed or 0, stops_at=pool.stops_at)
         try:
             return self.spawn(pool, shard)
         except TflowError:

@@ -81,6 +81,8 @@ class Driver(Site):
         """When the first item was asked for."""
         self.ends_at: float | None = None
         """When the consumer will take no more items; None: whenever they come."""
+        self.stops_at: int | None = None
+        """Env steps after which the consumer will take no more items; None: not known."""
 
     def now(self) -> float:
         now = self.unrecorded_now()
@@ -107,9 +109,10 @@ class Driver(Site):
             self.live(actors.place.beside)
         seed = derive_seed(self.run_seed, self.ranks.setdefault(actors, len(self.ranks)))
         saved = self.resumed.revived(self, actors, seed) if self.resumed is not None and not self.has(actors) else None
-        pool = saved or self.runtime.pool(actors, seed, self.given.get(actors))
+        pool = saved or self.runtime.pool(actors, seed, self.given.get(actors), self.stops_at)
         if pool not in self.pools:
             self.pools.append(pool)
+            pool.stops_at = self.stops_at  # those that are restarted begin with that of the latest run
         return pool
 
     def has(self, actors: Actors[object]) -> bool:

@@ -260,6 +260,14 @@ class Run(Generic[T]):
         if self._sink is not None:
             self._driver.ends_at = None if seconds is None else self._driver.began + seconds
 
+    def will_stop(self, env_steps: int | None) -> None:
+        """Say after how many env steps the consumer will take no more items; None: not known.
+
+        Nothing ends by it: it is what operators and actors plan with, such as a learning rate that is 0 at the end.
+        """
+        self._check_open()
+        self._driver.stops_at = None if env_steps is None else check.integer("will_stop", "env_steps", env_steps, least=1)
+
     @property
     def is_over(self) -> bool:
         """True if the time that ``limit`` gave is over."""

@@ -67,6 +67,9 @@ class RunProgress:
     def env_steps(self, actors: Actors[W], /) -> int:
         return self.driver.sampled.get(actors, (0, None))[0]
 
+    def stops_at(self) -> int | None:
+        return self.driver.stops_at
+
     def summary(self, actors: Actors[W], /) -> object:
         return self.driver.sampled.get(actors, (0, None))[1]
 

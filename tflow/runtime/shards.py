@@ -132,12 +132,14 @@ class Giving:
 class LivePool:
     """The live actors of one description, and how often each of their policies was updated."""
 
-    def __init__(self, actors: Actors[object], name: str, seed: int, given: object = None) -> None:
+    def __init__(self, actors: Actors[object], name: str, seed: int, given: object = None, stops_at: int | None = None) -> None:
         self.actors = actors
         self.make: Callable[[Shard], object] = actors.make if given is None else Giving(actors.make, given)
         """What makes an actor."""
         self.name = name
         self.seed = seed
+        self.stops_at = stops_at
+        """Env steps after which the run that made them stops; None: not known."""
         self.shards: list[LiveShard] = []
         self.draining: list[LiveShard] = []
         self.next_incarnations: dict[int, int] = {}
