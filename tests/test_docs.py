@@ -69,7 +69,7 @@ def commands_in(text: str) -> list[str]:
     return [line for block in blocks(text, "") for line in block.splitlines() if line.startswith("tflow ")]
 
 
-@pytest.mark.parametrize(("name", "folders"), [("command_line", 8), ("reliability", 2)])
+@pytest.mark.parametrize(("name", "folders"), [("command_line", 9), ("reliability", 2)])
 def test_the_commands_of_the_page_work(name: str, folders: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They train for long; here they are told to stop sooner. What they say is tested elsewhere."""
     monkeypatch.chdir(tmp_path)

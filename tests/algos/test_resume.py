@@ -12,13 +12,15 @@ import pytest
 from gymnasium.envs.classic_control.cartpole import CartPoleEnv
 
 from tests.algos.test_algorithms import SMALL
-from tflow.algos import DQN, PPO, SAC, Algorithm
+from tflow import Stop
+from tflow.algos import DQN, PPO, SAC, Algorithm, SinglePolicy
 from tflow.algos.evaluation import with_evaluation
 from tflow.combinators.runnable import Plan
 from tflow.models import LSTM, MLP
 from tflow.rl.metrics import Metrics
 from tflow.runtime.executor import Run
 from tflow.runtime.snapshot import snapshot
+from tflow.schedules import Exponential, Linear
 
 TIMES = {"busy_ns", "busy", "took_ns", "quick", "measured_at", "now", "began", "speed", "refreshed_at"}
 """What a clock has a part in."""
@@ -110,3 +112,20 @@ def test_a_run_goes_on_bit_for_bit(name: str, evaluated: bool, tmp_path: Path) -
         assert second.ledger == ledger
         found = snapshot(second._driver)
     assert differences(timeless(found.tree, found.arrays), timeless(expected.tree, expected.arrays)) == []
+
+
+@pytest.mark.parametrize("name", ["PPO", "A3C", "DQN", "SAC", "IMPALA"])
+def test_schedules_relative_to_the_stop_go_on_bit_for_bit(name: str, tmp_path: Path) -> None:
+    algorithm, stop = SMALL[name], Stop(env_steps=600)
+    assert isinstance(algorithm, SinglePolicy)
+    algorithm = replace(algorithm, lr=Linear(1e-2, 0.0))
+    if isinstance(algorithm, DQN):
+        algorithm = replace(algorithm, epsilon=Exponential(1.0, 0.01, share=0.8))
+    whole, first = algorithm.run(stop=stop, seed=3), algorithm.run(stop=stop, seed=3)
+    expected = [numbers(metrics) for metrics in whole]
+    with first:
+        before = [numbers(next(first)) for _ in range(len(expected) // 2)]
+        first.save(tmp_path / "saved")
+    second = algorithm.run(stop=stop, resume=tmp_path / "saved")
+    np.testing.assert_equal([*before, *(numbers(metrics) for metrics in second)], expected)
+    assert (second.policy().flat.get() == whole.policy().flat.get()).all()

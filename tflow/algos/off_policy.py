@@ -16,7 +16,7 @@ from tflow.rl.learning.optimizers import Adam, Optimizer
 from tflow.rl.learning.training import TrainOneStep, TrainStats
 from tflow.rl.replay.replay_spec import ParallelReplay, ReplayActors, SendPriorities, StoreToBuffer, create_replay_actors
 from tflow.rl.rollout.worker_spec import AnyWorkers
-from tflow.rl.schedules import Schedule
+from tflow.rl.schedules import Schedule, check_absolute
 from tflow.types import Async
 
 TRAINING_WEIGHT = 1_000_000_000
@@ -58,6 +58,8 @@ class OffPolicy(SinglePolicy):
         check.integer(name, "batch", self.batch, least=1)
         check.integer(name, "capacity", self.capacity, least=1)
         check.integer(name, "learning_starts", self.learning_starts, least=0, most=self.capacity, hint="Make capacity= larger.")
+        check_absolute(name, "update_ratio", self.update_ratio)
+        check_absolute(name, "beta", self.beta)
         if not isinstance(self.update_ratio, Schedule):
             check.positive(name, "update_ratio", self.update_ratio)
         check.integer(name, "n_step", self.n_step, least=1, most=self.fragment, hint="Make fragment= longer.")

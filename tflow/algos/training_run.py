@@ -231,6 +231,7 @@ class TrainingRun:
             self._started = True
             if isinstance(self.stop, Stop):
                 self.run.limit(self.stop.seconds)
+                self.run.will_stop(self.stop.env_steps)
             for each in self._callbacks:
                 self._begun.append(each)
                 each.started(self)

@@ -1,9 +1,12 @@
 """Schedules over env steps: of learning rates, epsilons, the beta of prioritized replay.
 
-A schedule is a frozen value. It is a function of the number of env steps alone, so a resumed run continues where it was.
+A schedule is a frozen value. It is a function of the number of env steps, so a resumed run continues where it was; those without
+``steps`` also depend on the env steps after which the run stops, which travel with that number (``EnvSteps``).
 
 >>> Linear(1.0, 0.1, steps=1_000_000).at(500_000)
 0.55
+>>> Linear(1.0, 0.0).at(EnvSteps(25, stops_at=100))
+0.75
 """
 
 from __future__ import annotations
@@ -14,9 +17,10 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from typing import Protocol, TypeGuard, runtime_checkable
+from typing import Protocol, Self, TypeGuard, runtime_checkable
 
 from tflow.combinators import check
+from tflow.combinators.labels import only_given
 from tflow.errors import PlanError
 
 
@@ -27,6 +31,21 @@ class Schedule(Protocol):
     def at(self, steps: int, /) -> float:
         """The value after ``steps`` env steps."""
         ...
+
+
+class EnvSteps(int):
+    """A number of env steps that knows after how many of them the run stops. Schedules and losses are called with it.
+
+    Arithmetic gives a plain number, which does not know it.
+    """
+
+    stops_at: int | None
+    """Env steps after which the run stops; None if that is not known."""
+
+    def __new__(cls, steps: int, stops_at: int | None = None) -> Self:
+        found = super().__new__(cls, steps)
+        found.stops_at = stops_at
+        return found
 
 
 @dataclass(frozen=True)
@@ -43,48 +62,75 @@ class Constant:
         return self.value
 
 
-@dataclass(frozen=True)
-class Linear:
-    """Linear annealing from ``start`` to ``end`` within ``steps`` env steps; constant afterwards."""
+@dataclass(frozen=True, repr=False)
+class Annealed:
+    """Base class of schedules from one value to another; constant afterwards."""
 
     start: float
     """Value at the start."""
     end: float
-    """Value after ``steps`` env steps."""
-    steps: int
-    """Env steps until ``end`` is reached. More: slower annealing."""
+    """Value at the end of the annealing."""
+    steps: int | None = None
+    """Env steps until ``end`` is reached; more: slower annealing. None: those after which the run stops, ``Stop(env_steps=...)``;
+    without such a stop the value stays at ``start``."""
+    share: float = 1.0
+    """Anneal within this share of them, above 0 and at most 1. Only without ``steps``."""
+
+    def __post_init__(self) -> None:
+        where = type(self).__name__
+        if self.steps is not None:
+            check.integer(where, "steps", self.steps, least=1)
+        if not _is_number(self.share) or not 0 < self.share <= 1:
+            raise PlanError(f"{where}: share must be above 0 and at most 1, got {self.share!r}.")
+        if self.steps is not None and self.share != 1:
+            raise PlanError(
+                f"{where}: got steps={self.steps} and share={self.share}. Give steps= to anneal within so many env steps, or "
+                "share= to anneal within this share of the run; not both."
+            )
+
+    def __repr__(self) -> str:
+        return only_given(self)
+
+    def fraction(self, steps: int) -> float:
+        """The share of the annealing that is done, 0 to 1."""
+        if self.steps is not None:
+            return _fraction(steps, self.steps)
+        stops_at = steps.stops_at if isinstance(steps, EnvSteps) else None
+        return 0.0 if stops_at is None else _fraction(steps, self.share * stops_at)
+
+
+@dataclass(frozen=True, repr=False)
+class Linear(Annealed):
+    """Linear annealing from ``start`` to ``end``, within ``steps`` env steps or a share of the run; constant afterwards.
+
+    >>> [Linear(1.0, 0.0, share=0.5).at(EnvSteps(steps, stops_at=100)) for steps in (0, 25, 50, 100)]
+    [1.0, 0.5, 0.0, 0.0]
+    """
 
     def __post_init__(self) -> None:
         _number("Linear", "start", self.start)
         _number("Linear", "end", self.end)
-        check.integer("Linear", "steps", self.steps, least=1)
+        super().__post_init__()
 
     def at(self, steps: int, /) -> float:
-        return _between(self.start, self.end, _fraction(steps, self.steps))
+        return _between(self.start, self.end, self.fraction(steps))
 
 
-@dataclass(frozen=True)
-class Exponential:
-    """Exponential decay from ``start`` to ``end`` within ``steps`` env steps; constant afterwards.
+@dataclass(frozen=True, repr=False)
+class Exponential(Annealed):
+    """Exponential decay from ``start`` to ``end``, within ``steps`` env steps or a share of the run; constant afterwards.
 
     >>> [Exponential(1.0, 0.01, steps=100).at(steps) for steps in (0, 50, 100, 900)]
     [1.0, 0.1, 0.01, 0.01]
     """
 
-    start: float
-    """Value at the start."""
-    end: float
-    """Value after ``steps`` env steps."""
-    steps: int
-    """Env steps until ``end`` is reached. More: slower annealing."""
-
     def __post_init__(self) -> None:
         check.positive("Exponential", "start", self.start)
         check.positive("Exponential", "end", self.end)
-        check.integer("Exponential", "steps", self.steps, least=1)
+        super().__post_init__()
 
     def at(self, steps: int, /) -> float:
-        fraction = _fraction(steps, self.steps)
+        fraction = self.fraction(steps)
         return self.end if fraction == 1 else self.start * (self.end / self.start) ** fraction
 
 
@@ -135,12 +181,21 @@ def schedule_of(value: float | Schedule, *, where: str = "schedule") -> Schedule
     raise PlanError(f"{where}: expected a finite number or a schedule such as Linear(1.0, 0.1, steps=1_000_000), got {value!r}.")
 
 
+def check_absolute(where: str, name: str, value: float | Schedule | None) -> None:
+    """Raise for a schedule that depends on the stop of the run, where that is not known."""
+    if isinstance(value, Annealed) and value.steps is None:
+        raise PlanError(
+            f"{where}: {name} goes by the rows stored in replay, which does not know when the run stops; got {value!r}. Say "
+            f"within how many: {type(value).__name__}({value.start!r}, {value.end!r}, steps=...)."
+        )
+
+
 @lru_cache(maxsize=256)
 def _constant(value: float) -> Schedule:
     return Constant(value)
 
 
-def _fraction(done: int, of: int) -> float:
+def _fraction(done: int, of: float) -> float:
     return min(max(done / of, 0.0), 1.0)
 
 

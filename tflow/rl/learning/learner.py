@@ -30,7 +30,7 @@ from tflow.rl.policy.threads import fitting, threads
 from tflow.rl.policy.weights import WHOLE
 from tflow.rl.schedules import schedule_of
 
-COUNTS = ("updates", "rounds", "trained", "env_steps", "skipped_in_a_row", "target_updated_elsewhere")
+COUNTS = ("updates", "rounds", "trained", "env_steps", "stops_at", "skipped_in_a_row", "target_updated_elsewhere")
 """What a learner counts and notes, by the names of its attributes."""
 MAX_SKIPPED = 10
 """After this many non-finite gradients in a row, training stops."""
@@ -260,6 +260,8 @@ class Learner:
         """Rows trained on."""
         self.env_steps: int | None = None
         """Env steps of the run, for schedules; None if not known, then the rows trained on stand in."""
+        self.stops_at: int | None = None
+        """Env steps after which the run stops, for schedules; None if that is not known."""
         self.skipped_in_a_row = 0
         self.target_updated_elsewhere = False
         """``UpdateTargetNetwork`` updates the target network, so the learner does not."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 
 from typing_extensions import TypeVar
@@ -25,6 +26,7 @@ from tflow.rl.replay.sequence_buffer import sequence_priorities
 from tflow.rl.rollout.evaluation import Evaluators
 from tflow.rl.rollout.worker import RolloutWorker
 from tflow.rl.rollout.worker_spec import AnyWorkers, CurrentPolicy, LearnerActor, Workers
+from tflow.rl.schedules import EnvSteps
 from tflow.types import ActorOp, Async, Frozen, LiveOp, Ref, RefOp, Sends, Signature, Sync
 
 if TYPE_CHECKING:
@@ -65,9 +67,14 @@ def publish(live: Live, workers: AnyWorkers, policy: str, weights: Array, shards
     """Send new weights to all workers, or to some shards, under a new version, which is returned."""
     handles = live[workers]
     version = handles.advance(policy)
-    steps = live.progress.env_steps(workers)
-    handles.update(RolloutWorker.set_weights, Weights(policy, weights, steps), shards=shards, policy=policy)
+    message = Weights(policy, weights, live.progress.env_steps(workers), live.progress.stops_at())
+    handles.update(RolloutWorker.set_weights, message, shards=shards, policy=policy)
     return version
+
+
+def steps_of(live: Live, workers: AnyWorkers) -> EnvSteps:
+    """The env steps of these workers so far, for schedules."""
+    return EnvSteps(live.progress.env_steps(workers), live.progress.stops_at())
 
 
 def moments_of(live: Live, workers: AnyWorkers, policy: str) -> ByColumn:
@@ -187,7 +194,7 @@ class TrainOneStep(LiveOp[Reads, TrainStats, Requires]):
             loss=loss,
             epochs=self.epochs,
             minibatch=self.minibatch,
-            steps=live.progress.env_steps(self.workers),
+            steps=steps_of(live, self.workers),
             until=live.progress.is_over,
         )
         version = live[self.workers].version(batch.policy)
@@ -253,10 +260,9 @@ class ApplyGradients(LiveOp[Gradients, TrainStats, Async]):
         check_origin("ApplyGradients", live, self.workers, item.env_steps)
         learner = live.resident(self.learners[item.policy]).learner
         lag = lag_of(live, self.workers, item.policy)
-        steps = live.progress.env_steps(self.workers)
         if not item.rows:
             return TrainStats(item.policy)
-        made = learner.apply(item.values, steps=steps)
+        made = learner.apply(item.values, steps=steps_of(live, self.workers))
         normalize(live, self.workers, item.policy, learner)
         learner.trained += item.rows
         version = live[self.workers].version(item.policy)
@@ -293,23 +299,24 @@ class UpdateWeights(RefOp[V]):
     def forward(self, live: Live, item: Ref[V], /) -> None:
         sources = live.shards(self.workers) if self.to == "source" else range(len(live[self.workers]))
         for policy, resident in self.learners.items():
-            current, steps = live.resident(resident), live.progress.env_steps(self.workers)
+            current = live.resident(resident)
+            message = partial(current.message, live.progress.env_steps(self.workers), live.progress.stops_at())
             version = live[self.workers].version(policy)
-            self.send(live[self.workers], policy, current, steps, sources)
+            self.send(live[self.workers], policy, message, sources)
             for other in self.others:
                 handles = live[other]
                 while handles.version(policy) < version:
                     handles.advance(policy)
-                self.send(handles, policy, current, steps, range(len(handles)))
+                self.send(handles, policy, message, range(len(handles)))
         for due in self.dues:
             live.resident(due).steps = live.progress.env_steps(self.workers)
 
     @staticmethod
-    def send(handles: Handles[RolloutWorker], policy: str, current: CurrentPolicy, steps: int, shards: Iterable[int]) -> None:
+    def send(handles: Handles[RolloutWorker], policy: str, message: Callable[[], Weights], shards: Iterable[int]) -> None:
         behind = handles.behind(policy)
         wanted = [shard for shard in shards if shard in behind]
         if wanted:
-            handles.update(RolloutWorker.set_weights, current.message(steps), shards=wanted, policy=policy)
+            handles.update(RolloutWorker.set_weights, message(), shards=wanted, policy=policy)
 
 
 class UpdateTargetNetwork(LiveOp[TrainStats, TrainStats, Async]):
@@ -373,7 +380,7 @@ class LearnOnBatch(ActorOp["Learner", Batch[Any], TrainStats]):  # Any: what the
             item,
             epochs=self.epochs,
             minibatch=self.minibatch,
-            steps=actor.trained if actor.env_steps is None else actor.env_steps,
+            steps=actor.trained if actor.env_steps is None else EnvSteps(actor.env_steps, actor.stops_at),
         )
         due = actor.updates // self.weights_every > (actor.updates - outcome.updates) // self.weights_every
         weights = actor.weights if due else None
@@ -381,9 +388,9 @@ class LearnOnBatch(ActorOp["Learner", Batch[Any], TrainStats]):  # Any: what the
         return replace(stats, td_errors=by_id(item, outcome.td_errors))
 
 
-def set_progress(learner: Learner, progress: tuple[int, ByColumn]) -> None:
-    """Tell a learner in an actor the env steps so far, and the running statistics."""
-    learner.env_steps, moments = progress
+def set_progress(learner: Learner, progress: tuple[int, int | None, ByColumn]) -> None:
+    """Tell a learner in an actor the env steps so far, those after which the run stops, and the running statistics."""
+    learner.env_steps, learner.stops_at, moments = progress
     if moments:
         learner.load_moments(moments)
 
@@ -405,7 +412,8 @@ class SendWeights(LiveOp[TrainStats, TrainStats, Async]):
     def apply(self, live: Live, item: TrainStats, /) -> TrainStats:
         if self.learner is not None:
             moments = moments_of(live, self.workers, item.policy)
-            live[self.learner].update(set_progress, (live.progress.env_steps(self.workers), moments))
+            progress = live.progress.env_steps(self.workers), live.progress.stops_at(), moments
+            live[self.learner].update(set_progress, progress)
         lag, version = lag_of(live, self.workers, item.policy), live[self.workers].version(item.policy)
         if item.weights is not None:
             live.resident(self.learners[item.policy]).receive(item.weights)

@@ -15,11 +15,12 @@ WHOLE = "policy"
 
 
 class Weights(NamedTuple):
-    """The weights of a policy, and the env steps of all workers when they were sent."""
+    """The weights of a policy, the env steps of all workers when they were sent, and those after which the run stops."""
 
     policy: str
     values: Array
     env_steps: int = 0
+    stops_at: int | None = None
 
 
 def given_weights(shard: Shard, policy: str) -> Array | None:

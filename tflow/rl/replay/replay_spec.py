@@ -29,7 +29,7 @@ from tflow.rl.replay.buffer import UniformBuffer
 from tflow.rl.replay.replay import MOST_SHARDS, Kind, Limiter, MakeLimiter, MultiReplayActor, ReplayActor, ReplaySpec
 from tflow.rl.rollout.worker import RolloutWorker
 from tflow.rl.rollout.worker_spec import AnyWorkers
-from tflow.rl.schedules import Schedule, schedule_of
+from tflow.rl.schedules import Schedule, check_absolute, schedule_of
 from tflow.types import ActorOp, Async, LiveOp, Ref, RefOp, Sends
 
 V = TypeVar("V")
@@ -159,6 +159,8 @@ def create_replay_actors(
     check.integer(where, "batch", batch, least=1)
     check.one_of(where, "kind", kind, ("uniform", "prioritized", "reservoir", "sequences"))
     check.integer(where, "min_size", min_size, least=0, most=capacity)
+    check_absolute(where, "update_ratio", update_ratio)
+    check_absolute(where, "beta", beta)
     if update_ratio is not None:
         check_ratio(where, "update_ratio", update_ratio)
     check.fraction(where, "alpha", alpha)

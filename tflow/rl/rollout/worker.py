@@ -24,6 +24,7 @@ from tflow.rl.policy.policy_spec import make_policy
 from tflow.rl.policy.threads import one_thread
 from tflow.rl.policy.weights import Weights, given_weights, seed_for
 from tflow.rl.rollout.recorder import Following, Recorder
+from tflow.rl.schedules import EnvSteps
 from tflow.types import Shard
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ PARTS_MISSING = (
     'Agent(loss, sends="all").'
 )
 REMEMBERED = (
-    "rng", "steps", "synced_steps", "weights", "weights_at", "evaluated_weights", "evaluation", "deterministic",
+    "rng", "steps", "synced_steps", "stops_at", "weights", "weights_at", "evaluated_weights", "evaluation", "deterministic",
 )  # fmt: skip
 """What every worker remembers, by the names of its attributes."""
 LONGEST = 200_000
@@ -58,6 +59,8 @@ class RolloutWorker(ABC):
         """Env steps of this worker."""
         self.synced_steps = (0, 0)
         """Env steps of all workers when weights last arrived, and those of this worker then."""
+        self.stops_at = shard.stops_at
+        """Env steps of all workers after which the run stops, for schedules; None if that is not known."""
         self.weights: dict[str, Array] = {}
         """The latest weights by policy; parameter noise may act with others."""
         self.weights_at = 0
@@ -116,7 +119,8 @@ class RolloutWorker(ABC):
     def global_steps(self) -> int:
         """Env steps of all workers, estimated, for schedules."""
         everybody, here = self.synced_steps
-        return everybody + (self.steps - here) * self.shard.count
+        steps = everybody + (self.steps - here) * self.shard.count
+        return steps if self.stops_at is None else EnvSteps(steps, self.stops_at)
 
     def add_policy(self, name: str, observation_space: AnySpace, action_space: AnySpace) -> Policy:
         """Make a policy, with the same initial weights on all workers."""
@@ -140,7 +144,7 @@ class RolloutWorker(ABC):
         """Act with these weights from now on."""
         self.policies[weights.policy].flat.set(weights.values)
         self.perturb(weights.policy, weights.values)
-        self.weights_at = weights.env_steps
+        self.weights_at, self.stops_at = weights.env_steps, weights.stops_at
         if weights.env_steps > self.global_steps:  # other workers are ahead, or this one was restarted
             self.synced_steps = weights.env_steps, self.steps
 

@@ -200,10 +200,10 @@ class CurrentPolicy:
         if state["learner"] is not None:
             self.learner.load(state["learner"])
 
-    def message(self, env_steps: int) -> Weights:
+    def message(self, env_steps: int, stops_at: int | None = None) -> Weights:
         """The weights as a message to workers; the same object until they change, so that it is serialised once."""
         if self._message is None or self._message.values is not self.weights:
-            self._message = Weights(self.spec.policy, self.weights, env_steps)
+            self._message = Weights(self.spec.policy, self.weights, env_steps, stops_at)
         return self._message
 
     def policy(self) -> Policy:
