@@ -182,3 +182,10 @@ def test_another_plan_is_run_in_the_recorded_order(tmp_path: Path, typed: Typed,
     assert "Then its way parts: The run differs from the recorded one at event" in out
     code, _, err = typed("replay", "run", "--plan", "changed.py:PPO.nothing")
     assert (code, "has no" in err) == (2, True)
+
+def test_a_run_with_schedules_relative_to_its_stop_is_repeated(
+    tmp_path: Path, typed: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert typed(*TRAIN, "--lr", "Linear(1e-2, 0)", "--out", "run", "--stop-steps", "300", "--record")[0] == 0
+    assert "hashes of the weights agree" in typed("replay", "run")[1]
