@@ -183,6 +183,7 @@ def test_another_plan_is_run_in_the_recorded_order(tmp_path: Path, typed: Typed,
     code, _, err = typed("replay", "run", "--plan", "changed.py:PPO.nothing")
     assert (code, "has no" in err) == (2, True)
 
+
 def test_a_run_with_schedules_relative_to_its_stop_is_repeated(
     tmp_path: Path, typed: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -60,8 +60,8 @@ class PPODQN(Algorithm):
     dqn: DQN = field(default=DQN())
     """Hyperparameters of the policy "DQN"; its env and workers are those of this configuration."""
     ppo_batch: int = 512
-    """Rows of the policy "PPO" per training batch; usually 500 to 10,000. Larger: less noisy, but rarer updates. Agents that leave
-    an episode early have fewer rows than there are env steps."""
+    """Rows of the policy "PPO" per training batch; usually 500 to 10,000. Larger: less noisy, but rarer updates. Agents that
+    leave an episode early have fewer rows than there are env steps."""
 
     def workers(self) -> MultiWorkers[Names]:
         """The rollout workers of this configuration."""

@@ -99,6 +99,7 @@ class Run(Generic[T]):
             self._driver.tape = RunRecorder(Path(record), plan.fingerprint, seed, None if saved is None else saved.name)
         if isinstance(self._runtime, ReplayRuntime):
             self._runtime.check(plan.fingerprint, None if saved is None else saved.name)
+            self._driver.stops_at = self._runtime.stops_at
         self._sink: Cell | None = None
         self._seconds = self._runtime.seconds if isinstance(self._runtime, ReplayRuntime) else None
         self._shown = False
@@ -266,7 +267,11 @@ class Run(Generic[T]):
         Nothing ends by it: it is what operators and actors plan with, such as a learning rate that is 0 at the end.
         """
         self._check_open()
+        if isinstance(self._runtime, ReplayRuntime):
+            return  # it plans with what the recorded run planned with
         self._driver.stops_at = None if env_steps is None else check.integer("will_stop", "env_steps", env_steps, least=1)
+        if isinstance(self._driver.tape, RunRecorder):
+            self._driver.tape.facts["stops_at"] = env_steps
 
     @property
     def is_over(self) -> bool:

@@ -189,6 +189,12 @@ class ReplayRuntime(LocalRuntime):
         limit = self.facts.get("seconds")
         return limit if isinstance(limit, (int, float)) else None
 
+    @property
+    def stops_at(self) -> int | None:
+        """The env steps after which the recorded run was to stop."""
+        steps = self.facts.get("stops_at")
+        return steps if isinstance(steps, int) else None
+
     def next_is(self, kind: str) -> bool:
         return bool(self.events) and self.events[0][0] == kind
 
