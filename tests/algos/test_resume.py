@@ -81,7 +81,9 @@ def differences(one: Any, other: Any, path: str = "") -> list[str]:  # Any: as a
 
 def numbers(metrics: Metrics) -> dict[str, float]:
     timed = ("seconds", "env_steps_per_s", "trained_per_s", "busy/", "staleness", "worst_staleness")
-    return {name: value for name, value in metrics.flat().items() if not name.startswith(timed)}
+    return {
+        name: value for name, value in metrics.flat().items() if not name.startswith(timed) and not name.endswith("staleness")
+    }
 
 
 def reports(run: Run[Metrics], count: int) -> list[dict[str, float]]:

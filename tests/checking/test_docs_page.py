@@ -66,7 +66,7 @@ def test_the_type_error_of_the_readme_is_what_users_see(project: Path) -> None:
 def test_the_commands_of_the_page_exist(tmp_path: Path) -> None:
     options = set(re.findall(r"tflow check.*?(--[a-z]+)", PAGE))
     shown = run("--help", cwd=tmp_path, COLUMNS="200", TERM="dumb").stdout
-    assert options >= {"--watch", "--explain", "--disable", "--all", "--format"}
+    assert options >= {"--watch", "--explain", "--disable", "--ours", "--format"}
     assert {option for option in options if option not in shown} == set()
 
 

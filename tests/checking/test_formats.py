@@ -47,7 +47,7 @@ def test_text_shows_the_line_and_marks_the_place() -> None:
         "    note: First consumed in line 2.",
         "    note: Or so.",
         "b.py:3:5: Wrong type  [assignment]",
-        "2 findings in 2 files; 3 errors of other kinds are not shown (use --all, or your own type checker)",
+        "2 findings in 2 files; 3 errors of other kinds are not shown (leave out --ours, or use your own type checker)",
         "",
     ]
 
@@ -90,7 +90,7 @@ def test_colour_is_for_terminals_that_want_it(monkeypatch: pytest.MonkeyPatch) -
         (Report(files=1), "No findings in 1 file"),
         (
             Report(files=3, hidden=1),
-            "No findings in 3 files; 1 error of other kinds is not shown (use --all, or your own type checker)",
+            "No findings in 3 files; 1 error of other kinds is not shown (leave out --ours, or use your own type checker)",
         ),
         (Report((a_finding(), a_finding(line=4)), files=3), "2 findings in 1 file"),
         (

@@ -472,7 +472,7 @@ def test_episodes_are_counted_by_env_and_by_policy() -> None:
 
 def test_a_policy_without_a_loss_or_without_agents_is_named() -> None:
     env = EnvSpec(partial(TogetherEnv, LIVES))
-    with pytest.raises(PlanError, match="maps agent 'agent_0' to the policy 'other', but there are only"):
+    with pytest.raises(PlanError, match="maps agent 'agent_0' to the policy \"other\", but there is only even"):
         MultiWorker(WorkerSpec(env, {"even": Agent(A3CLoss())}, policy_of=lambda agent: "other"), SHARD)
     lonely = WorkerSpec(env, {"even": Agent(A3CLoss()), "x": Agent(A3CLoss())}, policy_of=lambda agent: "even")
     with pytest.raises(PlanError, match="No agent has the policy x"):

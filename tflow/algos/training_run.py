@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, cast
 
 from tflow.algos.evaluation import reporting, with_evaluation
 from tflow.combinators import check, graph
@@ -363,7 +363,8 @@ def check_run(
     **_: object,
 ) -> Plan[Metrics]:
     """The plan that would be run, with its evaluation. Raises for what is wrong, and starts nothing: checkers ask, too."""
-    plan = trained.plan() if hasattr(trained, "plan") else trained
+    made = getattr(trained, "plan", None)
+    plan = cast("Plan[Metrics]", trained if made is None else made())  # whatever it is: the next line looks
     check.instance("train", "plan", plan, Plan, "a plan, such as ReportMetrics(...) or PPO().plan()")
     if stop is not None and not callable(stop):
         raise PlanError(f"train: stop must be a Stop such as Stop(env_steps=100_000), or a function of metrics; got {stop!r}.")

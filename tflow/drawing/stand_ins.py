@@ -170,7 +170,7 @@ def instance(cls: type, hint: Hint, args: tuple[Hint, ...], name: str) -> object
     element = args[0] if args else hints.UNKNOWN
     if cls is ParIter:
         actors = Actors(function_named(name, object), 2, name)
-        return ParIter(GivenShards(actors, function_named(name, element), shown_as=name, is_sync=args[1:] in ((), (Sync,))))
+        return ParIter(GivenShards(actors, function_named(name, element), shown_as=name, is_sync=args[1:2] in ((), (Sync,))))
     if issubclass(cls, Iter):
         return Iter(Given(function_named(name, hints.generic(list, element)), repeat=False, shown_as=name, is_sync=Sync in args))
     if issubclass(cls, Actors):

@@ -70,7 +70,7 @@ class StreamEdge:
 
 
 @dataclass(frozen=True, eq=False)
-class Items:
+class Members:
     """A list, tuple or dictionary whose members are known."""
 
     members: tuple[Value | None, ...]
@@ -82,7 +82,7 @@ class Items:
         for member in self.members:
             if isinstance(member, StreamEdge):
                 yield member
-            elif isinstance(member, Items):
+            elif isinstance(member, Members):
                 yield from member.streams()
             elif isinstance(member, Method):
                 yield member.edge
@@ -96,7 +96,7 @@ class Method:
     name: str
 
 
-Value: TypeAlias = StreamEdge | Items | Method
+Value: TypeAlias = StreamEdge | Members | Method
 """What an expression is, as far as it is followed."""
 Attribute: TypeAlias = tuple[SymbolNode, str]
 """``self.rewards``: a name, and what comes after the dot."""
@@ -109,7 +109,7 @@ class State:
 
     names: dict[Var, StreamEdge] = field(default_factory=dict)
     used: dict[StreamEdge, Use] = field(default_factory=dict)
-    held: dict[Var, Items | Method | LambdaExpr] = field(default_factory=dict)
+    held: dict[Var, Members | Method | LambdaExpr] = field(default_factory=dict)
     """Names of what is no stream, and has to do with some."""
     attributes: dict[Attribute, StreamEdge] = field(default_factory=dict)
     facts: Facts = field(default_factory=Facts)

@@ -37,7 +37,7 @@ ORDER: dict[str, Callable[[Any, Any], Any]] = {  # Any: constants of any kind
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
     "is": operator.eq, "is not": operator.ne,
 }  # fmt: skip
-OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "==", "is": "is not", "is not": "is"}
+CONTRARY = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "==", "is": "is not", "is not": "is"}
 MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 
 
@@ -49,7 +49,7 @@ MISSING = _Missing()
 
 
 @dataclass(frozen=True)
-class Known:
+class Fact:
     """What is known of the value of an expression."""
 
     names: frozenset[Var]
@@ -64,9 +64,9 @@ class Known:
     """Classes that it is an instance of."""
     not_kinds: tuple[TypeInfo, ...] = ()
 
-    def common(self, other: Known) -> Known:
+    def common(self, other: Fact) -> Fact:
         """What is known on both of two paths."""
-        return Known(
+        return Fact(
             self.names,
             value=self.value if same(self.value, other.value) else MISSING,
             others=tuple(each for each in self.others if each in other.others),
@@ -80,7 +80,7 @@ class Known:
 class Facts:
     """What is known on one path."""
 
-    def __init__(self, known: dict[str, Known] | None = None) -> None:
+    def __init__(self, known: dict[str, Fact] | None = None) -> None:
         self.known = known or {}
 
     def copy(self) -> Facts:
@@ -102,9 +102,9 @@ class Facts:
         self.forget(target.node)
         key = key_of(target)
         if key and value is not MISSING:
-            self.known[key] = Known(frozenset({target.node}), value=value)
+            self.known[key] = Fact(frozenset({target.node}), value=value)
         elif key and is_stream:  # a stream is an object, and objects are true
-            self.known[key] = Known(frozenset({target.node}), others=(None,), truth=True)
+            self.known[key] = Fact(frozenset({target.node}), others=(None,), truth=True)
 
     def constant(self, expr: Expression) -> object:
         """The constant that an expression is; ``MISSING`` if it is none, or nobody knows."""
@@ -142,7 +142,7 @@ class Facts:
         key = key_of(condition)
         if key is None:
             return True
-        known = self.known.get(key, Known(names_in(condition)))
+        known = self.known.get(key, Fact(names_in(condition)))
         if known.truth is not None:
             return known.truth == truth
         self.known[key] = replace(known, truth=truth)
@@ -158,7 +158,7 @@ class Facts:
                 return self.assume(second, decides)
         key = key_of(condition)
         if key is not None:
-            known = self.known.get(key, Known(names_in(condition)))
+            known = self.known.get(key, Fact(names_in(condition)))
             if known.truth is not None:
                 return known.truth == truth
             self.known[key] = replace(known, truth=truth)
@@ -167,10 +167,10 @@ class Facts:
     def compared(self, left: Expression, how: str, right: Expression, truth: bool) -> bool:
         if how in ("in", "not in"):
             return self.member(left, right, truth == (how == "in"))
-        if how not in OPPOSITE:
+        if how not in CONTRARY:
             return True
         if not truth:
-            how = OPPOSITE[how]
+            how = CONTRARY[how]
         if self.constant(left) is not MISSING and self.constant(right) is MISSING:
             left, right, how = right, left, MIRRORED.get(how, how)
         one, other = self.constant(left), self.constant(right)
@@ -189,7 +189,7 @@ class Facts:
 
     def bounded(self, key: str, subject: Expression, how: str, number: float) -> bool:
         """``n > 3`` rules out ``n < 2``."""
-        known = self.known.get(key, Known(names_in(subject)))
+        known = self.known.get(key, Fact(names_in(subject)))
         bounds = (*known.bounds, (how, number))
         least = max((each for each in bounds if each[0] in (">", ">=")), key=lambda each: (each[1], each[0] == ">"), default=None)
         most = min((each for each in bounds if each[0] in ("<", "<=")), key=lambda each: (each[1], each[0] == "<="), default=None)
@@ -211,14 +211,14 @@ class Facts:
         if how in ("==", "!=", "is", "is not"):
             one, other = min(one, other), max(one, other)
         key = f"{one} {'<' if how in ('<', '>=') else '=='} {other}"
-        known = self.known.get(key, Known(names_in(left) | names_in(right)))
+        known = self.known.get(key, Fact(names_in(left) | names_in(right)))
         if known.truth is not None:
             return known.truth == truth
         self.known[key] = replace(known, truth=truth)
         return True
 
     def equals(self, key: str, subject: Expression, value: object) -> bool:
-        known = self.known.get(key, Known(names_in(subject)))
+        known = self.known.get(key, Fact(names_in(subject)))
         ruled_out = any(same(value, each) for each in known.others) or (known.truth is not None and bool(value) != known.truth)
         ruled_out = ruled_out or not all(holds(value, how, number) for how, number in known.bounds)
         if ruled_out or (known.value is not MISSING and not same(known.value, value)):
@@ -227,7 +227,7 @@ class Facts:
         return True
 
     def differs(self, key: str, subject: Expression, value: object) -> bool:
-        known = self.known.get(key, Known(names_in(subject)))
+        known = self.known.get(key, Fact(names_in(subject)))
         if known.value is not MISSING:
             return not same(known.value, value)
         self.known[key] = replace(known, others=(*known.others, value))
@@ -242,7 +242,7 @@ class Facts:
             return True
         if not truth:
             return all(self.differs(key, subject, value) for value in values)
-        known = self.known.get(key, Known(names_in(subject)))
+        known = self.known.get(key, Fact(names_in(subject)))
         if known.value is not MISSING:
             return any(same(known.value, value) for value in values)
         left = [value for value in values if not any(same(value, each) for each in known.others)]
@@ -253,7 +253,7 @@ class Facts:
         key, kinds = key_of(check.args[0]), classes_in(check.args[1])
         if key is None or not kinds:
             return True
-        known = self.known.get(key, Known(names_in(check.args[0])))
+        known = self.known.get(key, Fact(names_in(check.args[0])))
         if not truth:
             if any(kind in found.mro for found in known.kinds for kind in kinds):
                 return False

@@ -11,7 +11,7 @@ from mypy.nodes import CallExpr, Context, Expression, MemberExpr, NameExpr, Node
 from mypy.types import AnyType, Type, TypeOfAny
 
 from tflow.mypy_plugin import shapes, tree
-from tflow.mypy_plugin.edges import Attribute, Items, Method, Sources, State, StreamEdge, Use, Value
+from tflow.mypy_plugin.edges import Attribute, Members, Method, Sources, State, StreamEdge, Use, Value
 from tflow.mypy_plugin.facts import MISSING, Facts
 from tflow.mypy_plugin.labels import Labels
 from tflow.mypy_plugin.report import Checker
@@ -64,7 +64,7 @@ class Names:
         """``name = value``."""
         state.held.pop(variable, None)
         state.attributes = {key: edge for key, edge in state.attributes.items() if key[0] is not variable}
-        if isinstance(value, (Items, Method)):
+        if isinstance(value, (Members, Method)):
             state.names.pop(variable, None)
             state.facts.assign(target, None)
             state.held[variable] = value
@@ -89,7 +89,7 @@ class Names:
     def unpack(self, target: nodes.TupleExpr | nodes.ListExpr, made: Expression, value: Value | None, state: State) -> None:
         """``a, b = stream.split()``."""
         starred = any(isinstance(item, nodes.StarExpr) for item in target.items)
-        if isinstance(value, Items) and value.keys is None and not starred and len(value.members) == len(target.items):
+        if isinstance(value, Members) and value.keys is None and not starred and len(value.members) == len(target.items):
             for item, member in zip(target.items, value.members, strict=True):
                 if isinstance(member, StreamEdge) and member.where is None and isinstance(item, NameExpr):
                     state.made.pop(member, None)  # it has a name of its own from here on
@@ -102,13 +102,13 @@ class Names:
     def put(self, variable: Var, index: Expression, value: Value | None, state: State) -> None:
         """``streams["left"] = stream``."""
         listed, at = state.held.get(variable), state.facts.constant(index)
-        if isinstance(listed, Items) and listed.keys is not None and at is not MISSING:
+        if isinstance(listed, Members) and listed.keys is not None and at is not MISSING:
             kept = [(key, member) for key, member in zip(listed.keys, listed.members, strict=True) if key != at]
             keys, members = zip(*kept, (at, value), strict=True)
-            state.held[variable] = Items(members, keys)
+            state.held[variable] = Members(members, keys)
             return
         self.let_go(value)
-        if isinstance(listed, Items):
+        if isinstance(listed, Members):
             self.let_go(listed)
             state.held.pop(variable)
 
@@ -199,7 +199,7 @@ class Names:
         """The stream becomes part of something else; so do all that are in a list."""
         if value is None or where is None:
             return
-        if isinstance(value, Items):
+        if isinstance(value, Members):
             for number, member in enumerate(value.members):
                 self.consume(member, by, where, state, number)
             return

@@ -66,14 +66,17 @@ def stream(t: Type | None) -> Instance | None:
     return None
 
 
-def mentions_stream(t: Type | None) -> bool:
+DEEPEST = 8
+"""How far into types is looked: an alias may contain itself."""
+
+
+def mentions_stream(t: Type | None, depth: int = 0) -> bool:
     """True for a stream and for what contains one: a tuple, a list, a union."""
     proper = get_proper_type(t) if t is not None else None
     if stream(proper) is not None:
         return True
-    if isinstance(proper, (UnionType, TupleType)):
-        return any(map(mentions_stream, proper.items))
-    return isinstance(proper, Instance) and any(map(mentions_stream, proper.args))
+    inside = proper.items if isinstance(proper, (UnionType, TupleType)) else proper.args if isinstance(proper, Instance) else ()
+    return depth < DEEPEST and any(mentions_stream(each, depth + 1) for each in inside)
 
 
 def without_never(t: Type) -> ProperType:

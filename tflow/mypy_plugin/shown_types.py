@@ -144,7 +144,7 @@ def _instance(given: Instance) -> str:
 
 
 def _stream(base: Instance) -> str:
-    element, *capability = base.args
+    element, *capability = base.args[:2]  # whose actors they are is seldom in question
     if base.type.fullname == PAR_ITER and _is_sync(capability):
         capability = []  # it goes without saying: Sync is what users get when they write ParIter[T]
     return f"{base.type.name}[{', '.join(map(shown, (element, *capability)))}]"

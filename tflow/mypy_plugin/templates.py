@@ -63,7 +63,9 @@ def template(kind: str, method: str, given: tuple[str, ...]) -> Template | None:
         made: Any = called(*arguments, **named)  # Any: a stream, or the branches of a split
     except Exception:  # it is a mistake to call it like that, which others report
         return None
-    node = made[0].node.inputs[0] if isinstance(made, tuple) else made.node  # a split, or a stream
+    node = made[0].node.inputs[0] if isinstance(made, tuple) else getattr(made, "node", None)  # a split, or a stream
+    if node is None:
+        return None
     return Template(node.what, gaps) if node.inputs else None  # named() is the operator before it
 
 

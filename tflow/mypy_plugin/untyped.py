@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mypy.nodes import CallExpr, Decorator, Expression, FuncDef, MemberExpr, NameExpr, Node
+from mypy.nodes import CallExpr, Decorator, Expression, FuncDef, MemberExpr, NameExpr, Node, Var
 from mypy.plugin import FunctionContext
 from mypy.types import AnyType, CallableType, Instance, TupleType, Type, TypeOfAny, UnionType, get_proper_type
 
@@ -62,7 +62,7 @@ def vague(api: Checker, fn: FuncDef) -> None:
         report(api, CODE, f'"{fn.name}" is not checked: "{kind}" does not say what {what} yields. Write {kind}[...].', fn)
 
 
-def _open(t: Type) -> str:
+def _open(t: Type, depth: int = 0) -> str:
     """The name of a stream, in an annotation, without what it yields; empty if there is none."""
     found = get_proper_type(t)
     stream = shapes.stream(found) if isinstance(found, Instance) else None
@@ -71,7 +71,7 @@ def _open(t: Type) -> str:
         said = not isinstance(element, AnyType) or element.type_of_any != TypeOfAny.from_omitted_generics
         return "" if said else found.type.name
     inside = found.items if isinstance(found, (UnionType, TupleType)) else found.args if isinstance(found, Instance) else ()
-    return next(filter(None, map(_open, inside)), "")
+    return next((name for each in inside if depth < shapes.DEEPEST and (name := _open(each, depth + 1))), "")
 
 
 def taken_for_streams(fn: FuncDef) -> Iterator[tuple[str, Node]]:
@@ -82,7 +82,7 @@ def taken_for_streams(fn: FuncDef) -> Iterator[tuple[str, Node]]:
     loose = {argument.variable: argument.variable.name for argument, t in given if _is_any(t)}
     for node in tree.walk(fn.body) if loose else ():
         owner = _owner(node)
-        if isinstance(owner, NameExpr) and owner.node in loose:
+        if isinstance(owner, NameExpr) and isinstance(owner.node, Var) and owner.node in loose:
             yield loose.pop(owner.node), node
     if _is_any(fn.type.ret_type):
         yield RESULT, fn

@@ -18,7 +18,7 @@ from mypy.patterns import AsPattern, ValuePattern
 from mypy.types import UninhabitedType, get_proper_type
 
 from tflow.mypy_plugin import shapes, tree
-from tflow.mypy_plugin.edges import Items, State, StreamEdge, Use, Value
+from tflow.mypy_plugin.edges import Members, State, StreamEdge, Use, Value
 from tflow.mypy_plugin.labels import Labels
 from tflow.mypy_plugin.report import Checker
 from tflow.mypy_plugin.values import Values
@@ -330,7 +330,7 @@ class Uses(Values):
 
     def members_of(self, node: nodes.ForStmt | nodes.WhileStmt, value: Value | None) -> Sequence[Expression | Value | None]:
         """What a loop goes through, if that is known: streams, or the members of a display without stars."""
-        if isinstance(value, Items):
+        if isinstance(value, Members):
             if value.keys is None and len(value.members) <= MOST_TURNS:
                 return value.members
             self.let_go(value)

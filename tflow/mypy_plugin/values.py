@@ -11,7 +11,7 @@ from mypy.nodes import CallExpr, Expression, FuncDef, FuncItem, IntExpr, LambdaE
 from mypy.types import AnyType, CallableType, Instance, Overloaded, Type, get_proper_type
 
 from tflow.mypy_plugin import shapes, tree
-from tflow.mypy_plugin.edges import Items, Method, Sources, State, StreamEdge, Use, Value
+from tflow.mypy_plugin.edges import Members, Method, Sources, State, StreamEdge, Use, Value
 from tflow.mypy_plugin.facts import MISSING
 from tflow.mypy_plugin.labels import source
 from tflow.mypy_plugin.names import Names, attribute
@@ -78,12 +78,12 @@ class Values(Names):
         if expr.op in ("and", "or"):
             return self.either(expr.left, expr.right, state)
         left, right = self.value(expr.left, state), self.value(expr.right, state)
-        if expr.op == "+" and isinstance(left, Items) and isinstance(right, Items) and left.keys is right.keys is None:
-            return Items(left.members + right.members)
+        if expr.op == "+" and isinstance(left, Members) and isinstance(right, Members) and left.keys is right.keys is None:
+            return Members(left.members + right.members)
         if expr.op == "*":
-            listed, count = (left, expr.right) if isinstance(left, Items) else (right, expr.left)
-            if isinstance(listed, Items) and isinstance(count, IntExpr):
-                return Items(listed.members * min(count.value, MOST_COPIES))
+            listed, count = (left, expr.right) if isinstance(left, Members) else (right, expr.left)
+            if isinstance(listed, Members) and isinstance(count, IntExpr):
+                return Members(listed.members * min(count.value, MOST_COPIES))
         self.let_go(left)
         self.let_go(right)
         return None
@@ -136,7 +136,7 @@ class Values(Names):
         """A member of a list."""
         listed = self.value(expr.base, state)
         self.value(expr.index, state)
-        if not isinstance(listed, Items):
+        if not isinstance(listed, Members):
             self.let_go(listed)
             return None
         at = state.facts.constant(expr.index)
@@ -149,7 +149,7 @@ class Values(Names):
                 None if each is None else state.facts.constant(each) for each in (expr.index.begin_index, expr.index.end_index)
             )
             if isinstance(begin, (int, type(None))) and isinstance(end, (int, type(None))):
-                return Items(listed.members[begin:end])
+                return Members(listed.members[begin:end])
         self.let_go(listed)
         return None
 
@@ -160,7 +160,7 @@ class Values(Names):
     def inner(self, expr: nodes.CastExpr | nodes.AssertTypeExpr, state: State) -> Value | None:
         return self.value(expr.expr, state)
 
-    def display(self, expr: nodes.TupleExpr | nodes.ListExpr, state: State) -> Items | None:
+    def display(self, expr: nodes.TupleExpr | nodes.ListExpr, state: State) -> Members | None:
         """Streams in a list or a tuple."""
         found: list[Value | None] = []
         for item in expr.items:
@@ -169,14 +169,14 @@ class Values(Names):
                 if isinstance(value, StreamEdge) and value.where is None and not value.parts:
                     value.where = item  # it can be taken out again
                 found.append(value)
-            elif isinstance(value, Items) and value.keys is None:
+            elif isinstance(value, Members) and value.keys is None:
                 found += value.members
             else:
                 self.let_go(value)
                 found.append(None)
-        return Items(tuple(found)) if any(each is not None for each in found) else None
+        return Members(tuple(found)) if any(each is not None for each in found) else None
 
-    def dictionary(self, expr: nodes.DictExpr, state: State) -> Items | None:
+    def dictionary(self, expr: nodes.DictExpr, state: State) -> Members | None:
         found = [(key, self.value(value, state)) for key, value in expr.items]
         for (_, value), (_, item) in zip(found, expr.items, strict=True):
             if isinstance(value, StreamEdge) and value.where is None and not value.parts:
@@ -186,9 +186,9 @@ class Values(Names):
         if all(member is None for member in members):
             return None
         if any(key is MISSING for key in keys):
-            self.consume(Items(members), "a list", expr, state)
+            self.consume(Members(members), "a list", expr, state)
             return None
-        return Items(members, tuple(keys))
+        return Members(members, tuple(keys))
 
     def set_display(self, expr: nodes.SetExpr, state: State) -> None:
         """Streams in a set: they are somewhere else from now on."""
@@ -201,20 +201,25 @@ class Values(Names):
     def lambda_(self, expr: nodes.LambdaExpr, state: State) -> None:
         self.release_names_in(expr, state)
 
-    def each_of(self, expr: nodes.GeneratorExpr, listed: Items, state: State) -> Items:
+    def each_of(self, expr: nodes.GeneratorExpr, listed: Members, state: State) -> Members:
         """What a comprehension makes of the members of a list, one by one."""
         found = []
         for member in listed.members:
             self.set(expr.indices[0], expr.indices[0], member, state)
             found.append(self.value(expr.left_expr, state))
-        return Items(tuple(found))
+        return Members(tuple(found))
 
     def comprehension(
         self, expr: nodes.GeneratorExpr | nodes.DictionaryComprehension, state: State, turns: int = 2
-    ) -> Items | None:
+    ) -> Members | None:
         """Two turns, as for loops."""
         listed = [self.value(sequence, state) for sequence in expr.sequences]
-        if isinstance(expr, nodes.GeneratorExpr) and len(listed) == 1 and isinstance(listed[0], Items) and not expr.condlists[0]:
+        if (
+            isinstance(expr, nodes.GeneratorExpr)
+            and len(listed) == 1
+            and isinstance(listed[0], Members)
+            and not expr.condlists[0]
+        ):
             return self.each_of(expr, listed[0], state)
         for each in listed:
             self.let_go(each)
@@ -229,7 +234,7 @@ class Values(Names):
                 self.consume(self.value(each, state), "a comprehension", each, state)
         return None
 
-    def generated(self, expr: nodes.ListComprehension | nodes.SetComprehension, state: State) -> Items | None:
+    def generated(self, expr: nodes.ListComprehension | nodes.SetComprehension, state: State) -> Members | None:
         return self.comprehension(expr.generator, state)
 
     # ------------------------------------------------------------------- calls
@@ -272,7 +277,7 @@ class Values(Names):
         kind = shapes.stream(self.type_of(call))
         return StreamEdge(label, plan=kind.type.fullname == shapes.PLAN, sources=sources) if kind is not None else None
 
-    def branches(self, call: CallExpr, state: State) -> Items | None:
+    def branches(self, call: CallExpr, state: State) -> Members | None:
         """The branches of a split, if it is known how many there are."""
         number = state.facts.constant(call.args[0]) if call.args else 2
         if not isinstance(number, int) or not 0 < number <= MOST_COPIES:
@@ -286,7 +291,7 @@ class Values(Names):
             state.made[edge] = None
             self.edges.append(edge)
             found.append(edge)
-        return Items(tuple(found))
+        return Members(tuple(found))
 
     def known_call(self, call: CallExpr, state: State) -> tuple[bool, Value | None]:
         """Calls that make streams of streams as everybody knows: True, and what they make."""
@@ -297,7 +302,7 @@ class Values(Names):
             return True, None
         if name in SAME_MEMBERS and len(call.args) == 1:
             listed = self.value(call.args[0], state)
-            if isinstance(listed, Items) and listed.keys is None:
+            if isinstance(listed, Members) and listed.keys is None:
                 return True, listed
             self.let_go(listed)
             return True, None
@@ -306,7 +311,7 @@ class Values(Names):
             count = state.facts.constant(call.args[1]) if len(call.args) > 1 else MOST_COPIES
             if name == "itertools.repeat" and isinstance(found, StreamEdge) and isinstance(count, int):
                 found.where = found.where or call.args[0]
-                return True, Items((found,) * max(0, min(count, MOST_COPIES)))
+                return True, Members((found,) * max(0, min(count, MOST_COPIES)))
             if name == "functools.partial" and isinstance(found, Method):
                 return True, found
             self.let_go(found)
@@ -335,17 +340,17 @@ class Values(Names):
     def list_method(self, variable: Var, name: str, call: CallExpr, state: State) -> tuple[bool, Value | None]:
         """A method of a list whose members are known."""
         listed = state.held.get(variable)
-        if not isinstance(listed, Items):
+        if not isinstance(listed, Members):
             return False, None
         given = [self.value(argument, state) for argument in call.args]
         if listed.keys is not None:
             return self.dictionary_method(variable, listed, name, call, state)
         if name == "append" and len(given) == 1:
-            state.held[variable] = Items((*listed.members, given[0]))
-        elif name == "extend" and len(given) == 1 and isinstance(given[0], Items):
-            state.held[variable] = Items((*listed.members, *given[0].members))
+            state.held[variable] = Members((*listed.members, given[0]))
+        elif name == "extend" and len(given) == 1 and isinstance(given[0], Members):
+            state.held[variable] = Members((*listed.members, *given[0].members))
         elif name == "pop" and not given and listed.members:
-            state.held[variable] = Items(listed.members[:-1])
+            state.held[variable] = Members(listed.members[:-1])
             return True, listed.members[-1]
         elif name in ("reverse", "copy", "index", "count"):
             return True, listed if name == "copy" else None
@@ -356,18 +361,18 @@ class Values(Names):
         return True, None
 
     def dictionary_method(
-        self, variable: Var, listed: Items, name: str, call: CallExpr, state: State
+        self, variable: Var, listed: Members, name: str, call: CallExpr, state: State
     ) -> tuple[bool, Value | None]:
         keys = listed.keys or ()
         wanted = state.facts.constant(call.args[0]) if call.args else MISSING
         if name == "values":
-            return True, Items(listed.members)
+            return True, Members(listed.members)
         if name == "items":
-            return True, Items(tuple(Items((None, member)) for member in listed.members))
+            return True, Members(tuple(Members((None, member)) for member in listed.members))
         if name in ("get", "pop") and wanted in keys:
             at = keys.index(wanted)
             if name == "pop":
-                state.held[variable] = Items(listed.members[:at] + listed.members[at + 1 :], keys[:at] + keys[at + 1 :])
+                state.held[variable] = Members(listed.members[:at] + listed.members[at + 1 :], keys[:at] + keys[at + 1 :])
             return True, listed.members[at]
         if name not in ("keys", "copy"):
             self.let_go(listed)
@@ -413,13 +418,13 @@ class Values(Names):
             if how == "keeps":
                 value.mark(released=True)
             return [(value, argument)] if how == "consumes" else []
-        if isinstance(value, Items) and starred:
+        if isinstance(value, Members) and starred:
             spread = nodes.StarExpr(argument)
             spread.set_line(call)
             return [(edge, spread) for edge in value.streams()]
-        if isinstance(value, Items) and not isinstance(argument, NameExpr):
+        if isinstance(value, Members) and not isinstance(argument, NameExpr):
             self.consume(value, "a list", argument, state)
-        elif isinstance(value, (Items, Method)):
+        elif isinstance(value, (Members, Method)):
             self.let_go(value)
         return []
 

@@ -273,7 +273,7 @@ class Fresh(Stateless[Replayed, int, Sync]):
         return len(item)
 
 
-replay = create_replay_actors(capacity=100, batch=10)
+replay = create_replay_actors(capacity=10_000, batch=10)
 
 
 def stored_and_gathered() -> Iter[int]:

@@ -325,3 +325,18 @@ def plain_values(shards: ParIter[int], seed: int) -> Iter[int]:
     random, log, sizes, names = np.random.default_rng(seed), logging.getLogger("x"), range(10), {"a": 1}
     drawn = shards.par_map(lambda number: number + int(random.integers(3)) + len(sizes) + names["a"])
     return drawn.par_tap(lambda number: log.info("%s", number)).gather_sync()
+
+
+Tree = int | list["Tree"] | dict[str, "Tree"]
+
+
+def numbers_in(tree: Tree) -> list[int]:
+    return []
+
+
+@flow
+def types_that_contain_themselves(stream: Iter[Tree]) -> Iter[list[int]]:
+    def deep(tree: Tree) -> Tree:
+        return [tree, [tree]]
+
+    return stream.map(lambda tree: numbers_in(deep(tree)))

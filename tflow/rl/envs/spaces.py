@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from gymnasium import Space, spaces
@@ -21,7 +21,7 @@ from gymnasium import Space, spaces
 from tflow.errors import TflowError
 from tflow.rl.data.arrays import Array, Obs, picked
 
-AnySpace = Space[Any]  # Any: a space is generic in its elements, which we look at as arrays
+AnySpace: TypeAlias = Space[Any]  # Any: a space is generic in its elements, which we look at as arrays
 Write = Callable[[int, object], None]
 """Copies the observation of one env into a row."""
 
