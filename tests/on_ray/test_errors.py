@@ -174,39 +174,47 @@ def test_weights_that_rode_with_a_call_that_could_not_leave_wait_for_the_next() 
         assert list(from_range(1).call(pupil, Weigh()).run(runtime=session)) == [3]
 
 
-class Stuck:
-    """Cannot be sent, which nobody knows before it is tried: locks and their like are refused by validation."""
+class Moody:
+    """Cannot be sent once it has changed its mind: what could not be sent before is refused by validation."""
 
-    def __reduce__(self) -> str:
-        raise TypeError("cannot pickle a Stuck")
+    def __init__(self) -> None:
+        self.stuck = False
+
+    def __reduce__(self) -> tuple[type[Moody], tuple[()]]:
+        if self.stuck:
+            raise TypeError("cannot pickle a Moody")
+        return Moody, ()
 
 
 def test_what_makes_actors_must_be_able_to_travel() -> None:
-    stuck = Stuck()
+    moody = Moody()
 
     def make(shard: Shard) -> Learner:
-        assert stuck is not None
+        assert moody is not None
         return Learner(shard)
 
     plan = from_actors(create_actors(make), id).gather_sync()
-    why = r"^What makes make cannot travel: TypeError: cannot pickle a Stuck\.$"
-    with ray_session() as session, plan.run(runtime=session) as run, pytest.raises(PlanError, match=why):
-        next(run)
+    why = r"^What makes make cannot travel: TypeError: cannot pickle a Moody\.$"
+    with ray_session() as session, plan.run(runtime=session) as run:
+        moody.stuck = True
+        with pytest.raises(PlanError, match=why):
+            next(run)
 
 
 def test_an_operator_must_be_able_to_travel(tmp_path: Path) -> None:
-    stuck = Stuck()
+    moody = Moody()
 
     def held(item: Told) -> Told:
-        assert stuck is not None
+        assert moody is not None
         return item
 
     plan = sampling(mortals(tmp_path, num=1)).par_map(held).gather_sync()
     with ray_session() as session, plan.run(runtime=session) as run:
+        moody.stuck = True
         with pytest.raises(PlanError) as caught:
             next(run)
         assert is_sentence(caught.value)
-        assert "cannot pickle a Stuck" in str(caught.value)
+        assert "cannot pickle a Moody" in str(caught.value)
 
 
 class Leaver:
