@@ -74,7 +74,7 @@ def test_what_is_right_elsewhere_is_no_error_here(project: Path) -> None:
     """A name that changes its type, and a name for a type of a library that is not followed."""
     steps = "STEPS = (abs, math.sqrt, math.floor)\n"
     loop = "def f(s: Iter[float]) -> Iter[float]:\n    c = s\n    for step in STEPS:\n        c = c.map(step)\n    return c\n"
-    alias = "Tensor = torch.Tensor\n\n\ndef g(x: Tensor) -> Tensor:\n    return x\n"
+    alias = "Tensor = torch.Tensor\n\n\ndef g(x: Tensor) -> Tensor:\n    x.sum()\n    return x\n"
     write(project, {"a.py": f"import math\nimport torch\nfrom tflow import Iter\n{steps}{loop}{alias}"})
     done = run("a.py", cwd=project)
     assert (done.returncode, done.stdout) == (0, "No findings in 1 file\n")

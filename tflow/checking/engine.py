@@ -29,8 +29,8 @@ from tflow.extras import require
 CACHE = ".tflow_cache"
 CONFIG = "mypy.toml"
 PLUGIN = "tflow.mypy_plugin"
-ALIAS = "valid-type"
-"""A name for a type of a library that is not followed is taken for a variable."""
+ALIAS, UNFOLLOWED = "valid-type", re.compile(r"\w\?(?=[\s\"\]])")
+"""A name for a type of a library that is not followed is taken for a variable, and called ``Space?`` where it is used."""
 EXACT_CACHE = "tflow.checking.exact_cache"
 SKIPPED_LIBRARIES = ("torch", "torchvision", "ray", "gymnasium")
 """Large libraries whose types no rule asks about: following them would cost most of the time."""
@@ -146,7 +146,7 @@ class Engine:
 def confirmed(found: list[Finding], folder: Path, *, skip: Sequence[str]) -> list[Finding]:
     """Without what mypy says only because names may change their types here, as other checkers allow, or because libraries are
     not followed: that is no error of the user's. Ours are about streams, whose names do change their types."""
-    found = [each for each in found if each.code != ALIAS]
+    found = [each for each in found if each.ours or (each.code != ALIAS and not UNFOLLOWED.search(each.message))]
     others = [each for each in found if not each.ours and each.code != SYNTAX]
     if not others:
         return found
