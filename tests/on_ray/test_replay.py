@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -57,3 +59,21 @@ def test_a_learner_that_was_restored_is_restored_again(name: str, tmp_path: Path
         run = SMALL[name].run(runtime=replay, seed=3, stop=Stop(updates=120))
         run.finish()
     assert run.policy().flat.get().tobytes() == weights.tobytes()
+
+
+def test_from_the_command_line_processes_choose_the_same_kernels(tmp_path: Path) -> None:
+    """Initial weights and training depend on the threads that libraries were started with; nobody needs to know."""
+    surroundings = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
+    train = ("train", "impala", "--runtime", "ray", "--workers", "1", "--stop-steps", "3000", "--out", "run", "--plain")
+    for words in (train, ("replay", "run")):
+        done = subprocess.run(
+            [sys.executable, "-m", "tflow.cli", *words],
+            cwd=tmp_path,
+            env=surroundings,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+    assert "hashes of the weights agree" in done.stdout

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import bdb
+import os
 import pdb
+import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,9 +15,10 @@ from tflow.algos.algorithm import Algorithm
 from tflow.algos.training_run import TrainingRun, train
 from tflow.combinators.runnable import Plan
 from tflow.commands.choice import Choice, chosen
+from tflow.commands.runs import THREADS
 from tflow.errors import PlanError
 from tflow.observe.folder import CONFIG
-from tflow.observe.recordings import Recording, recordings_in
+from tflow.observe.recordings import Recording, read_facts, recordings_in
 from tflow.rl.metrics import Metrics
 
 if TYPE_CHECKING:
@@ -34,10 +37,22 @@ def replay_run(folder: Path, until: int | None = None, *, plan: str | None = Non
     recordings = recordings_in(folder)
     if not recordings:
         raise PlanError(f"{folder} has no recording.txt: it was not recorded. tflow train --record does so.")
+    same_kernels_as(recordings[0].path)
     if until is not None:
         recordings = [each for each in recordings if each.env_steps < until][-1:] or recordings[:1]
     choice = chosen([], {}, folder / CONFIG)
     return [_replayed(choice, each, until, plan, debugger=debugger) for each in recordings]
+
+
+def same_kernels_as(recording: Path) -> None:
+    """Let libraries under torch choose their kernels as they did in the recorded run."""
+    threads = read_facts(recording).get(THREADS)
+    if "torch" in sys.modules:
+        return  # they have chosen
+    if threads is None:
+        os.environ.pop(THREADS, None)
+    else:
+        os.environ[THREADS] = str(threads)
 
 
 def _replayed(choice: Choice, recording: Recording, until: int | None, plan: str | None, *, debugger: bool) -> str:

@@ -36,6 +36,7 @@ from tflow.state.folders import CHECKPOINTS, checkpoint_in
 RUNS = Path("runs")
 INTERRUPTED = 130
 """The exit code of programs that Ctrl-C has ended."""
+THREADS = "OMP_NUM_THREADS"
 GRACE_S = 30.0
 """How long a run may take, after a signal, until it is where it can be saved, and until it is saved."""
 
@@ -90,8 +91,16 @@ def resume_run(
             f"--resume: the run in {folder} has finished: {ended}. Say how far it goes on, such as --stop-steps 1000000."
         )
     choice = chosen(words, options, folder / CONFIG)
+    same_kernels(choice.run.runtime)
     record = bool(recordings_in(folder)) if record is None else record
     tell(trained(choice, folder, plain=plain, resume=folder, record=record), folder)
+
+
+def same_kernels(runtime: str) -> None:
+    """Let libraries under torch choose their kernels in this process as they do in Ray's, which a replay in one process needs.
+    How many threads a learner computes with is another matter."""
+    if runtime == "ray" and "torch" not in sys.modules:  # else they have chosen
+        os.environ.setdefault(THREADS, "1")
 
 
 STOPS = ("stop_return", "stop_steps", "stop_time")

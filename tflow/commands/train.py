@@ -88,7 +88,7 @@ def train(
             algos(algo)
         return
     from tflow.commands.choice import chosen
-    from tflow.commands.runs import resume_run, several, single
+    from tflow.commands.runs import resume_run, same_kernels, several, single
 
     if out == "":
         raise PlanError("--out is empty. Name a folder, or leave it out for a new one in runs/.")
@@ -118,6 +118,7 @@ def train(
         resume_run(resume, words, options, plain=plain, record=record)
         return
     choice = chosen(words, options, config)
+    same_kernels(choice.run.runtime)
     record = choice.run.runtime == "ray" if record is None else record
     if seeds is None:
         single(choice, folder, plain=plain, record=record)

@@ -33,14 +33,19 @@ def recordings_in(folder: Path) -> list[Recording]:
     """The recordings of a run, in order."""
     found, number = [], 1
     while (path := _numbered(folder, number)).exists():
-        try:
-            with path.open(encoding="ascii") as file:
-                resumes = json.loads(file.readline())["resumes"]
-        except (ValueError, KeyError, TypeError) as error:
-            raise PlanError(f"{path} is no recording of a run: {error}.") from error
-        found.append(Recording(path, None if resumes is None else folder / CHECKPOINTS / resumes))
+        resumes = read_facts(path).get("resumes")
+        found.append(Recording(path, None if resumes is None else folder / CHECKPOINTS / str(resumes)))
         number += 1
     return found
+
+
+def read_facts(path: Path) -> dict[str, object]:
+    """What a recording says of itself."""
+    try:
+        with path.open(encoding="ascii") as file:
+            return dict(json.loads(file.readline()))
+    except (ValueError, TypeError) as error:
+        raise PlanError(f"{path} is no recording of a run: {error}.") from error
 
 
 def next_recording(folder: Path) -> Path:

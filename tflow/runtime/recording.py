@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import platform
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -75,11 +76,12 @@ class Arrival(NamedTuple):
         return Arrival(int(number), int(items or 0))
 
 
-def surroundings() -> dict[str, str]:
-    """What numbers depend on beside the plan: versions, and the processor."""
+def surroundings() -> dict[str, str | None]:
+    """What numbers depend on beside the plan: versions, the processor, and what libraries choose their kernels by."""
     from tflow.state.folders import versions
 
-    return {**versions(), "python": platform.python_version(), "machine": platform.machine()}
+    threads = {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS")}
+    return {**versions(), "python": platform.python_version(), "machine": platform.machine(), **threads}
 
 
 class RunRecorder:
