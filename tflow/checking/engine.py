@@ -22,7 +22,7 @@ from types import TracebackType
 from typing import Self
 
 from tflow.checking.findings import SYNTAX, CheckFailed, Finding
-from tflow.checking.layout import FileGroup, file_groups
+from tflow.checking.layout import FileGroup, file_groups, imported
 from tflow.checking.places import Sources
 from tflow.extras import require
 
@@ -34,6 +34,8 @@ ALIAS, UNFOLLOWED = "valid-type", re.compile(r"\w\?(?=[\s\"\]])")
 EXACT_CACHE = "tflow.checking.exact_cache"
 SKIPPED_LIBRARIES = ("torch", "torchvision", "ray", "gymnasium")
 """Large libraries whose types no rule asks about: following them would cost most of the time."""
+OUR_LIBRARIES = ("hypothesis", "pytest", "rich", "typer")
+"""Libraries that tflow imports for its own ends. They are followed if a file that is checked imports them, too."""
 RAISED = re.compile(r"^(?!note|error|version)([A-Za-z_][\w.]*): (.+)$", re.MULTILINE)
 """The last line of a traceback."""
 
@@ -82,16 +84,24 @@ class Engine:
     def check_group(self, group: FileGroup) -> list[Finding]:
         listed = self.desk / "files.txt"  # a file, since a command line has a limit
         listed.write_text("\n".join(as_argument(file) for file in group.files), encoding="utf-8")
-        return self.read(self.run("mypy", *self.options(group.roots), f"@{listed}"))
+        return self.read(self.run("mypy", *self.options(group), f"@{listed}"))
 
-    def options(self, roots: Sequence[str]) -> list[str]:
-        config = self.desk / CONFIG
-        config.write_text(configuration(self.folder, self.plugin, self.skip, roots, redefine=self.redefine), encoding="utf-8")
+    def followed(self, group: FileGroup) -> tuple[str, ...]:
+        """Those of our libraries that the files import."""
+        wanted = {name.partition(".")[0] for file in group.files for name in imported(self.folder / file)}
+        return tuple(name for name in OUR_LIBRARIES if name in wanted)
+
+    def options(self, group: FileGroup) -> list[str]:
+        config, followed = self.desk / CONFIG, self.followed(group)
+        skip = [*self.skip, *(name for name in OUR_LIBRARIES if name not in followed)]
+        config.write_text(configuration(self.folder, self.plugin, skip, group.roots, redefine=self.redefine), encoding="utf-8")
+        # What is not followed changes what is known of modules that import it: one cache for all would be made anew in turns.
+        cache = self.cache / "-".join(followed)
         given = [
             "--config-file",
             str(config),
             "--cache-dir",
-            str(self.cache if self.redefine else self.cache / "strict"),
+            str(cache if self.redefine else cache / "strict"),
             "--output",
             "json",
         ]
@@ -200,5 +210,6 @@ def configuration(folder: Path, plugin: str, skip: Iterable[str], roots: Iterabl
         "[[tool.mypy.overrides]]",
         f"module = {json.dumps([f'{library}.*.*' for library in skip])}",
         'follow_imports = "skip"',
+        "follow_imports_for_stubs = true",
     ]
     return "\n".join(lines) + "\n"

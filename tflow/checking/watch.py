@@ -46,8 +46,8 @@ class DaemonEngine(Engine):
     """
 
     daemon: subprocess.Popen[bytes] | None = None
-    served: tuple[str, ...] = ()
-    """The roots that the daemon was started with."""
+    served: tuple[tuple[str, ...], ...] = ()
+    """The roots that the daemon was started with, and what it follows."""
     known: Mapping[str, Stamp] = {}
     """The files that it has seen."""
 
@@ -62,8 +62,8 @@ class DaemonEngine(Engine):
     def ask(self, group: FileGroup) -> list[Finding]:
         now = stamps(group.files, self.folder)
         unnoticed = any(looks_the_same(self.known.get(file), stamp) for file, stamp in now.items())
-        if self.daemon is None or self.served != group.roots or unnoticed:
-            self.start(group.roots)
+        if self.daemon is None or self.served != (group.roots, self.followed(group)) or unnoticed:
+            self.start(group)
         self.known = now
         files = map(as_argument, group.files)
         return self.read(self.run("mypy.dmypy", "--status-file", str(self.status), "check", "--", *files))
@@ -72,13 +72,13 @@ class DaemonEngine(Engine):
     def status(self) -> Path:
         return self.desk / "dmypy.json"
 
-    def start(self, roots: tuple[str, ...]) -> None:
+    def start(self, group: FileGroup) -> None:
         self.stop()
         log = self.desk / "daemon.txt"
         command = ["mypy.dmypy", "--status-file", str(self.status), "daemon", "--timeout", str(IDLE_S), "--"]
         with log.open("wb") as written:
             self.daemon = subprocess.Popen(  # noqa: S603  # our own interpreter and our own words
-                [sys.executable, "-m", *command, *self.options(roots)],
+                [sys.executable, "-m", *command, *self.options(group)],
                 cwd=self.folder,
                 env=environment(),
                 stdin=subprocess.DEVNULL,
@@ -86,7 +86,7 @@ class DaemonEngine(Engine):
                 stderr=subprocess.STDOUT,
                 start_new_session=True,  # Ctrl-C is for us; we end it
             )
-        self.served = roots
+        self.served = group.roots, self.followed(group)
         limit = time.monotonic() + START_S
         while not self.status.exists():
             if self.daemon.poll() is not None or time.monotonic() > limit:
