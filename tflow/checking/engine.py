@@ -24,13 +24,12 @@ from typing import Self
 from tflow.checking.findings import SYNTAX, CheckFailed, Finding
 from tflow.checking.layout import FileGroup, file_groups, imported
 from tflow.checking.places import Sources
+from tflow.checking.unsure import is_unsure
 from tflow.extras import require
 
 CACHE = ".tflow_cache"
 CONFIG = "mypy.toml"
 PLUGIN = "tflow.mypy_plugin"
-ALIAS, UNFOLLOWED = "valid-type", re.compile(r"\w\?(?=[\s\"\]])")
-"""A name for a type of a library that is not followed is taken for a variable, and called ``Space?`` where it is used."""
 EXACT_CACHE = "tflow.checking.exact_cache"
 SKIPPED_LIBRARIES = ("torch", "torchvision", "ray", "gymnasium")
 """Large libraries whose types no rule asks about: following them would cost most of the time."""
@@ -154,9 +153,10 @@ class Engine:
 
 
 def confirmed(found: list[Finding], folder: Path, *, skip: Sequence[str]) -> list[Finding]:
-    """Without what mypy says only because names may change their types here, as other checkers allow, or because libraries are
-    not followed: that is no error of the user's. Ours are about streams, whose names do change their types."""
-    found = [each for each in found if each.ours or (each.code != ALIAS and not UNFOLLOWED.search(each.message))]
+    """Without what mypy says only because it does not know better (``unsure.py``), or because names may change their types
+    here, as other checkers allow. Ours are about streams, whose names do change their types."""
+    sources = Sources(folder)
+    found = [each for each in found if each.ours or each.code == SYNTAX or not is_unsure(each, sources.text(each.file))]
     others = [each for each in found if not each.ours and each.code != SYNTAX]
     if not others:
         return found

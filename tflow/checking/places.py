@@ -20,14 +20,20 @@ class Sources:
         self.folder = folder
         self.read: dict[str, list[str]] = {}
 
-    def line(self, file: str, number: int) -> str:
+    def lines(self, file: str) -> list[str]:
         if file not in self.read:
             try:
                 with tokenize.open(self.folder / file) as opened:  # it knows about coding cookies
                     self.read[file] = opened.read().split("\n")
             except (OSError, SyntaxError, UnicodeDecodeError):
                 self.read[file] = []
-        lines = self.read[file]
+        return self.read[file]
+
+    def text(self, file: str) -> str:
+        return "\n".join(self.lines(file))
+
+    def line(self, file: str, number: int) -> str:
+        lines = self.lines(file)
         return lines[number - 1] if 0 < number <= len(lines) else ""
 
     def findings(self, errors: Iterable[Mapping[str, object]]) -> list[Finding]:

@@ -19,6 +19,7 @@ from mypy.types import UninhabitedType, get_proper_type
 
 from tflow.mypy_plugin import shapes, tree
 from tflow.mypy_plugin.edges import Members, State, StreamEdge, Use, Value
+from tflow.mypy_plugin.effects import UNKNOWN, Effect, in_common, sets_attributes
 from tflow.mypy_plugin.labels import Labels
 from tflow.mypy_plugin.report import Checker
 from tflow.mypy_plugin.values import Values
@@ -38,7 +39,8 @@ class Uses(Values):
 
     def __init__(self, api: Checker, labels: Labels, *, strict: bool, twice: Callable[[StreamEdge, Use, Use], None]) -> None:
         super().__init__(api, labels, strict=strict, twice=twice)
-        self.local = set()
+        self.local, self.inside = set(), False
+        self.effects: dict[FuncDef, Effect] = {}
         self.frames: list[list[tuple[State, Value | None]]] = []
         """What functions of this body that are being called return."""
         self.discarded: list[tuple[Expression, str]] = []
@@ -47,6 +49,7 @@ class Uses(Values):
 
     def function(self, fn: FuncItem) -> None:
         """A function, with the streams that it is given."""
+        self.inside = True
         state = State()
         own = 1 if isinstance(fn, FuncDef) and fn.info and not fn.is_static else 0
         for argument in fn.arguments[own:]:
@@ -55,6 +58,20 @@ class Uses(Values):
                 self.bind(variable, StreamEdge(f'"{variable.name}"', argument, variable.name, parameter=True), state)
         for end in self.block(fn.body, [state]):
             self.ended(end, fn.body.body[-1] if fn.body.body else fn)
+
+    def effect(self, fn: FuncDef) -> Effect:
+        """What a function of this module does with streams from outside."""
+        if fn not in self.effects:
+            self.effects[fn] = UNKNOWN  # as long as it is being looked at: it may call itself
+            here = fn.info.module_name if fn.info else fn.fullname.rpartition(".")[0]
+            plain = not (fn.is_generator or fn.is_coroutine or fn.is_overload or fn.is_static or fn.is_class)
+            if here == self.api.tree.fullname and plain and fn.body.body and not sets_attributes(fn):
+                inner = Uses(self.api, self.labels, strict=False, twice=lambda edge, first, second: None)
+                inner.effects, inner.inside, inner.frames = self.effects, True, [[]]
+                ends = inner.block(fn.body, [State()])
+                own = fn.arguments[0].variable if fn.info and fn.arguments else None
+                self.effects[fn] = in_common(own, [*((end, None) for end in ends), *inner.frames[0]])
+        return self.effects[fn]
 
     def block(self, body: nodes.Block | None, paths: Paths) -> Paths:
         """The paths that come out at the end."""

@@ -10,8 +10,8 @@ from mypy.argmap import map_actuals_to_formals
 from mypy.nodes import CallExpr, Expression, FuncDef, FuncItem, IntExpr, LambdaExpr, MemberExpr, NameExpr, RefExpr, TypeInfo, Var
 from mypy.types import AnyType, CallableType, Instance, Overloaded, Type, get_proper_type
 
-from tflow.mypy_plugin import shapes, tree
-from tflow.mypy_plugin.edges import Members, Method, Sources, State, StreamEdge, Use, Value
+from tflow.mypy_plugin import effects, shapes, tree
+from tflow.mypy_plugin.edges import Attribute, Members, Method, Sources, State, StreamEdge, Use, Value
 from tflow.mypy_plugin.facts import MISSING
 from tflow.mypy_plugin.labels import source
 from tflow.mypy_plugin.names import Names, attribute
@@ -30,6 +30,8 @@ class Values(Names):
 
     local: set[FuncDef]
     """Functions that are defined inside this body."""
+    inside: bool
+    """It is the body of a function, not of the module."""
 
     def value(self, expr: Expression | None, state: State) -> Value | None:
         """The stream that an expression is, or the list of streams and the like, if it is one. Whatever it consumes on the way is
@@ -57,10 +59,26 @@ class Values(Names):
             self.release_names_in(held, state)
             return None
         edge = state.names.get(expr.node)
+        if edge is None and held is None:
+            return self.of_module(expr, expr.node, state)
         if edge is not None and (edge.several or self.type_of(expr) is None):  # without a type: mypy says it is never reached
             edge.mark(released=True)
             return None
         return held if held is not None else edge
+
+    def of_module(self, expr: NameExpr, variable: Var, state: State) -> StreamEdge | None:
+        """A variable of the module, inside a function: the same stream each time, if it is set once."""
+        if not self.inside or expr.kind != nodes.GDEF or shapes.stream(variable.type) is None:
+            return None
+        if variable.fullname != f"{self.api.tree.fullname}.{variable.name}" or not effects.is_set_once(self.api.tree, variable):
+            return None
+        return self.outside((variable, effects.ITSELF), expr, state)
+
+    def outside(self, key: Attribute, expr: Expression, state: State) -> StreamEdge:
+        """A stream that is not made here: it need not be consumed here, and is the same each time."""
+        if key not in state.attributes:
+            state.attributes[key] = StreamEdge(f'"{source(expr)}"', expr, owed=False)
+        return state.attributes[key]
 
     def stream(self, expr: Expression | None, state: State) -> StreamEdge | None:
         """The stream that an expression is; others are let go."""
@@ -125,12 +143,43 @@ class Values(Names):
         owner = get_proper_type(self.type_of(expr.expr))
         info = key[0] if isinstance(key[0], TypeInfo) else owner.type if isinstance(owner, Instance) else None
         found = info.get(expr.name) if info is not None else None
-        if found is None or not isinstance(found.node, Var) or found.node.is_property:
+        if found is None:
             return None
-        if key not in state.attributes:
-            called = f'"{source(expr)}"'
-            state.attributes[key] = StreamEdge(called, expr, owed=False)
-        return state.attributes[key]
+        getter = effects.decorated_with(effects.method_of(self.api, expr), {effects.PROPERTY})
+        if getter is not None:
+            return self.affected(self.effect(getter), expr, key[0], expr.name, state)
+        cached = effects.decorated_with(found.node, {effects.CACHED_PROPERTY}) is not None
+        if not cached and (not isinstance(found.node, Var) or found.node.is_property):
+            return None
+        if isinstance(info, TypeInfo) and isinstance(found.node, Var) and found.node.is_classvar:
+            key = info, expr.name  # the same for all objects
+        return self.outside(key, expr, state)
+
+    def effect(self, fn: FuncDef) -> effects.Effect:
+        """What a function of this module does with streams from outside (``uses.py``)."""
+        raise NotImplementedError
+
+    def affected(
+        self, effect: effects.Effect, expr: Expression, receiver: nodes.SymbolNode | None, called: str, state: State
+    ) -> StreamEdge | None:
+        """A function that does this is called, as a method of ``receiver``: the stream that it makes, if it makes one."""
+        sources: Sources = frozenset()
+        for owner, name in effect.consumes:
+            key = (receiver, name) if receiver is not None and isinstance(owner, Var) and name else (owner, name)
+            edge = self.outside(key, expr, state)
+            edge.label = edge.label if name == effects.ITSELF else f'"{name}"'
+            mine = edge.sources | {(edge, Use(called, expr))}
+            self.together(sources, mine)
+            sources |= mine
+            self.consume(edge, called, expr, state)
+        if effect.returns is not None:
+            owner, name = effect.returns
+            found = self.outside(
+                (receiver, name) if receiver is not None and isinstance(owner, Var) and name else (owner, name), expr, state
+            )
+            found.label = found.label if name == effects.ITSELF else f'"{name}"'
+            return found
+        return StreamEdge(called, sources=sources) if sources else None
 
     def index(self, expr: nodes.IndexExpr, state: State) -> Value | None:
         """A member of a list."""
@@ -317,7 +366,12 @@ class Values(Names):
             self.let_go(found)
             return len(call.args) == 1, None
         if isinstance(callee, NameExpr):
-            return self.own_call(callee, call, state)
+            done, found = self.own_call(callee, call, state)
+            return (done, found) if done else self.other_call(callee, callee.node, None, call, state)
+        if isinstance(callee, MemberExpr) and isinstance(callee.expr, NameExpr) and not self.is_module(callee.expr):
+            done, found = self.other_call(callee, effects.method_of(self.api, callee), callee.expr.node, call, state)
+            if done:
+                return done, found
         if isinstance(callee, MemberExpr) and isinstance(callee.expr, NameExpr) and isinstance(callee.expr.node, Var):
             return self.list_method(callee.expr.node, callee.name, call, state)
         return False, None
@@ -336,6 +390,31 @@ class Values(Names):
         label = f"{held.name}(...)"
         self.consume(held.edge, label, call, state)
         return True, StreamEdge(label, sources=held.edge.sources | {(held.edge, Use(label, call))})
+
+    def is_module(self, expr: NameExpr) -> bool:
+        return isinstance(expr.node, nodes.MypyFile)
+
+    def other_call(
+        self,
+        callee: NameExpr | MemberExpr,
+        node: nodes.SymbolNode | None,
+        receiver: nodes.SymbolNode | None,
+        call: CallExpr,
+        state: State,
+    ) -> tuple[bool, Value | None]:
+        """A call of another function of this module, or of a method, that is given no streams."""
+        if any(shapes.mentions_stream(self.type_of(argument)) for argument in call.args):
+            return False, None
+        cached = effects.decorated_with(node, effects.CACHES) if not call.args else None
+        if cached is not None and node is not None and shapes.stream(self.type_of(call)) is not None:
+            return True, self.outside((node, effects.ITSELF), call, state)
+        fn = effects.function_of(node)
+        effect = self.effect(fn) if fn is not None and bool(fn.info) == (receiver is not None) else effects.UNKNOWN
+        if not effect.consumes and effect.returns is None:
+            return False, None
+        for argument in call.args:
+            self.value(argument, state)
+        return True, self.affected(effect, call, receiver, f"{callee.name}()", state)
 
     def list_method(self, variable: Var, name: str, call: CallExpr, state: State) -> tuple[bool, Value | None]:
         """A method of a list whose members are known."""

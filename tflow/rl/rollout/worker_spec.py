@@ -461,6 +461,8 @@ class ParallelRollouts(ParIter[T, Sync, RolloutWorker]):
     def __init__(self: ParallelRollouts[Rollout], workers: Workers[Any, Any]) -> None: ...  # Any: whatever its loss
     @overload
     def __init__(self: ParallelRollouts[MultiBatch[Sampled, P]], workers: MultiWorkers[P]) -> None: ...
+    @overload
+    def __init__(self: ParallelRollouts[Any], workers: AnyWorkers) -> None: ...  # Any: nobody says which of the two
     def __init__(self, workers: AnyWorkers) -> None:
         check.instance("ParallelRollouts", "workers", workers, AnyWorkers, "what create_rollout_workers returns")
         pull = MultiWorker.sample if isinstance(workers, MultiWorkers) else SingleWorker.sample
