@@ -317,6 +317,16 @@ def columns_for_operator(method: str, name: str) -> str:
     return f"{method}: {name} adds columns. Use {method.replace('for_each', 'with_columns')}({name}(...))."
 
 
+FORGOTTEN_PLAN = "This plan is made and never run. Return it, give it a name, or run it: `plan.run()`."
+FORGOTTEN_RUN = "This run does nothing until somebody goes through it. Write `.finish()` behind it, or `for metrics in ...:`."
+
+
+def no_column(name: str, have: Sequence[str]) -> str:
+    """A batch has no such column."""
+    near = did_you_mean(name, have)
+    return f"There is no column {name!r} in this batch, {batch(have)}.{near or f' It has {listed(have)}.'}"
+
+
 def operator_for_function(method: str, name: str) -> str:
     """An operator where a function is needed."""
     hint = f" Use {method.replace('map', 'for_each')}({name}(...))." if method in ("map", "par_map") else ""

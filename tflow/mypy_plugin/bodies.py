@@ -5,10 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from mypy.nodes import CallExpr, Decorator, Expression, FuncDef, MemberExpr, MypyFile, NameExpr, Node, RefExpr, WithStmt
+from mypy.nodes import (
+    CallExpr,
+    Decorator,
+    Expression,
+    ExpressionStmt,
+    FuncDef,
+    IndexExpr,
+    MemberExpr,
+    MypyFile,
+    NameExpr,
+    Node,
+    RefExpr,
+    WithStmt,
+)
 from mypy.types import CallableType
 
-from tflow.mypy_plugin import flow, linear, literal, placement, policy, shapes, travel, tree, untyped, unused
+from tflow.mypy_plugin import columns, flow, linear, literal, placement, policy, shapes, travel, tree, untyped, unused
 from tflow.mypy_plugin.calls import CallRules
 from tflow.mypy_plugin.edges import State
 from tflow.mypy_plugin.finish import Unit
@@ -26,12 +39,13 @@ def look(api: Checker, unit: Unit) -> None:
         scopes = tree.Scopes(unit)
         uses = Uses(api, Labels(api.lookup_type_or_none, scopes), strict=False, twice=linear.reporter(api))
         careful(api, unit, lambda: uses.statements(unit.defs, [State()]))
-        calls(api, scopes)
+        calls(api, scopes, strict=True)  # a notebook shows what stands there by itself
         return
     for fn, marked in functions(api, unit):
         scopes = tree.Scopes(fn, unit if fn is not unit else None, api.tree)
-        careful(api, fn, streams_of(api, fn, scopes, marked=marked))
-        calls(api, scopes)
+        strict = marked or shapes.mentions_stream(fn.type.ret_type if isinstance(fn.type, CallableType) else None)
+        careful(api, fn, streams_of(api, fn, scopes, marked=marked, strict=strict))
+        calls(api, scopes, strict=strict)
 
 
 def functions(api: Checker, unit: FuncDef) -> Iterator[tuple[FuncDef, bool]]:
@@ -51,10 +65,8 @@ def is_marked(node: Node | None) -> bool:
     return any(isinstance(each, RefExpr) and each.fullname in MARKS for each in given)
 
 
-def streams_of(api: Checker, fn: FuncDef, scopes: tree.Scopes, *, marked: bool) -> Callable[[], None]:
+def streams_of(api: Checker, fn: FuncDef, scopes: tree.Scopes, *, marked: bool, strict: bool) -> Callable[[], None]:
     """The rules about streams: strict where a plan, or a part of one, is built."""
-    returns = fn.type.ret_type if isinstance(fn.type, CallableType) else None
-    strict = marked or shapes.mentions_stream(returns)
 
     def check() -> None:
         uses = Uses(api, Labels(api.lookup_type_or_none, scopes), strict=strict, twice=linear.reporter(api))
@@ -67,8 +79,9 @@ def streams_of(api: Checker, fn: FuncDef, scopes: tree.Scopes, *, marked: bool) 
     return check
 
 
-def calls(api: Checker, scopes: tree.Scopes) -> None:
-    """The rules about single calls of the innermost scope; what is inside others comes first."""
+def calls(api: Checker, scopes: tree.Scopes, *, strict: bool) -> None:
+    """The rules about single expressions of the innermost scope; what is inside others comes first. ``strict``: what is not
+    consumed is reported anyway."""
     trial = literal.Trial(api, scopes)
     typed = CallRules(api, scopes, trial)
     named = partial(policy.look, api, scopes)
@@ -83,6 +96,10 @@ def calls(api: Checker, scopes: tree.Scopes) -> None:
         elif isinstance(node, MemberExpr) and said_of(api, node):
             careful(api, node, partial(placement.missing_method, api, node))
             careful(api, node, partial(flow.wrong_self, api, typed.labels, node))
+        elif isinstance(node, IndexExpr) and said_of(api, node):
+            careful(api, node, partial(columns.indexed, api, node))
+        elif isinstance(node, ExpressionStmt) and not strict and id(node.expr) not in expected:
+            careful(api, node, partial(unused.forgotten, api, node))
 
 
 def swallows(api: Checker, node: WithStmt) -> bool:

@@ -13,7 +13,7 @@ from mypy.types import AnyType, CallableType, Instance, Overloaded, Type, get_pr
 from tflow import sentences
 from tflow.mypy_plugin import columns, flow, literal, placement, policy, shapes, sync, tree
 from tflow.mypy_plugin.labels import Labels, source
-from tflow.mypy_plugin.report import ABOUT_TYPES, Checker, of_kind, report, said_of
+from tflow.mypy_plugin.report import ABOUT_TYPES, Checker, of_kind, report, said_of, withdraw
 from tflow.mypy_plugin.site import CallSite
 
 OF_CALLS = {"call-overload", "misc", "arg-type", "type-var"}
@@ -107,9 +107,11 @@ class CallRules:
             return
         actor = receiver.args[2] if callee.name.startswith("par_") else None
         site = self.site(given, callee.expr, receiver, shapes.name_of(found), callee.name, shapes.ANYTHING, op.args[2], actor)
-        have = shapes.columns(receiver.args[0])
-        columns.lacks(site, have, shapes.literals(op.args[0]) or self.trial.columns_read_by(given), receiver.args[0])
-        placed(site)
+        have, reads = shapes.columns(receiver.args[0]), shapes.literals(op.args[0]) or self.trial.columns_read_by(given)
+        wrong = columns.lacks(site, have, reads, receiver.args[0])
+        if not placed(site) and not wrong and have is not None and reads is not None:
+            # mypy lets the place of the result decide which columns are added, and then they are others.
+            withdraw(self.api, [each for each in said_of(self.api, given) if of_kind(each, {"arg-type"})])
 
     def mapped(self, call: CallExpr, callee: MemberExpr, receiver: Instance) -> None:
         """``stream.map(fn)`` and ``par_map``: operators are not functions."""
@@ -198,10 +200,9 @@ def broken(site: CallSite) -> None:
     placed(site)
 
 
-def placed(site: CallSite) -> None:
+def placed(site: CallSite) -> bool:
     """Ask the rules about places."""
-    if not placement.broken(site):
-        sync.broken(site)
+    return placement.broken(site) or sync.broken(site)
 
 
 FEEDS = {"call", "hand_off"}

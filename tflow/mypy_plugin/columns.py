@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mypy.nodes import TypeInfo
+from mypy.nodes import IndexExpr, StrExpr, TypeInfo
 from mypy.types import Instance, Type
 
 from tflow import domain, sentences
 from tflow.mypy_plugin import shapes
-from tflow.mypy_plugin.report import Checker
+from tflow.mypy_plugin.report import Checker, report
 from tflow.mypy_plugin.shown_types import shown
 from tflow.mypy_plugin.site import CallSite
 
@@ -28,6 +28,15 @@ def lacks(site: CallSite, have: Sequence[str] | None, reads: Sequence[str] | Non
         return False
     site.report(CODE, sentences.columns(site.operator, missing, site.upstream, shown(given), adder(site.api, missing)))
     return True
+
+
+def indexed(api: Checker, expr: IndexExpr) -> None:
+    """``batch["advantage"]``: a column that is not there."""
+    have, name = shapes.columns(api.lookup_type_or_none(expr.base)), shapes.literals(api.lookup_type_or_none(expr.index))
+    if isinstance(expr.index, StrExpr):
+        name = [expr.index.value]
+    if have and name and name[0] not in have:
+        report(api, CODE, sentences.no_column(name[0], have), expr.index, instead_of=expr)
 
 
 def adder(api: Checker, missing: Sequence[str]) -> str:

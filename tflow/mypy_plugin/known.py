@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from mypy import nodes
@@ -110,20 +111,24 @@ class Known:
                 return calculated(COMPUTED[expr.op], self.value(expr.left), self.value(expr.right))
             case nodes.ConditionalExpr():
                 return self.value(expr.if_expr if self.decision(expr, (True, False)) else expr.else_expr)
-            case nodes.ListExpr():
-                return list(self.items(expr.items))
-            case nodes.TupleExpr():
-                return tuple(self.items(expr.items))
-            case nodes.SetExpr():
-                return set(map(hashable, self.items(expr.items)))
+            case nodes.ListExpr() | nodes.TupleExpr() | nodes.SetExpr():
+                return self.display(expr)
             case nodes.DictExpr():
                 return self.mapping(expr)
+            case nodes.IndexExpr() if not isinstance(expr.analyzed, nodes.TypeApplication):
+                return self.item_of(self.value(expr.base), self.value(expr.index))
             case CallExpr():
                 return self.called(expr)
             case NameExpr() | MemberExpr():
                 return self.named(expr)
             case _:
                 raise Unknown
+
+    def display(self, expr: nodes.ListExpr | nodes.TupleExpr | nodes.SetExpr) -> object:
+        found = self.items(expr.items)
+        if isinstance(expr, nodes.SetExpr):
+            return set(map(hashable, found))
+        return found if isinstance(expr, nodes.ListExpr) else tuple(found)
 
     def items(self, shown: Sequence[Expression]) -> list[object]:
         found: list[object] = []
@@ -148,6 +153,14 @@ class Known:
             else:
                 found[hashable(self.value(key))] = self.value(item)
         return found
+
+    @staticmethod
+    def item_of(whole: object, index: object) -> object:
+        """``SETTINGS["size"]``."""
+        if isinstance(whole, (Mapping, list, tuple)):
+            with suppress(LookupError, TypeError):
+                return whole[index]  # type: ignore[call-overload]  # what does not fit is no value
+        raise Unknown
 
     def called(self, call: CallExpr) -> object:
         """What a call of something plain gives."""
@@ -185,9 +198,27 @@ class Known:
             return expr.node.final_value
         if isinstance(expr, NameExpr) and isinstance(expr.node, Var):
             return self.variable(expr, expr.node)
+        if isinstance(expr, MemberExpr):
+            default = self.class_default(expr)
+            if default is not None:
+                return self.within(tree.Scopes(self.api.tree)).value(default)
         if isinstance(expr, MemberExpr) and isinstance(expr.expr, NameExpr):
             return self.attribute(expr, expr.expr)
         raise Unknown
+
+    def class_default(self, expr: MemberExpr) -> Expression | None:
+        """What the body of a class sets an attribute to, if it is asked of the class, or of an object to which nothing was given:
+        ``Settings.size``, ``Settings().size``."""
+        owner: Expression | None = expr.expr
+        if isinstance(owner, NameExpr) and isinstance(owner.node, Var) and not owner.node.is_self:
+            owner = self.setting(owner, owner.node)
+        made = owner.callee if isinstance(owner, CallExpr) and not owner.args else owner
+        info = made.node if isinstance(made, RefExpr) else None
+        if not isinstance(info, nodes.TypeInfo) or info.is_enum or attribute_settings(info, expr.name):
+            return None
+        set_here = [node for node in info.defn.defs.body if isinstance(node, nodes.AssignmentStmt)]
+        found = [node.rvalue for node in set_here if any(getattr(each, "name", "") == expr.name for each in node.lvalues)]
+        return found[0] if len(found) == 1 and not isinstance(found[0], nodes.TempNode) else None
 
     def bound(self) -> list[Bindings]:
         """The names of each scope."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from mypy.nodes import CallExpr, Expression, MemberExpr, NameExpr, RefExpr, TypeInfo
+from mypy.nodes import ArgKind, CallExpr, Expression, MemberExpr, NameExpr, RefExpr, TypeInfo
 
 from tflow import sentences
 from tflow.mypy_plugin import policy, shapes
@@ -45,7 +45,8 @@ class Trial(Trials):
         """True if another argument is wrong that is no plain value, of which this may be a consequence."""
         if not isinstance(blamed, MADE):
             return False
-        others = [each for each in call.args if each is not blamed and isinstance(each, MADE)]
+        plain = [given for given, kind in zip(call.args, call.arg_kinds, strict=True) if kind is not ArgKind.ARG_STAR2]
+        others = [each for each in plain if each is not blamed and isinstance(each, MADE)]
         return any(not of_kind(said, OTHERS) for each in others for said in said_of(self.api, each))
 
     def is_about_parts(self, call: CallExpr, blamed: Expression) -> bool:
@@ -104,8 +105,10 @@ def worth_trying(call: CallExpr) -> bool:
     callee = call.callee
     if isinstance(callee, RefExpr) and callee.fullname in {*policy.picks(), *STARTED, "dataclasses.replace"}:
         return True
-    if isinstance(callee, RefExpr) and isinstance(callee.node, TypeInfo) and call.args:
-        return callee.fullname.startswith(TRIED) or any(each.fullname in COMPLETED for each in callee.node.mro)
+    if isinstance(callee, RefExpr) and isinstance(callee.node, TypeInfo):
+        ours, configures = callee.fullname.startswith(TRIED), any(each.fullname in COMPLETED for each in callee.node.mro)
+        if call.args or (configures and not ours):
+            return ours or configures
     if not call.args:
         return isinstance(callee, (NameExpr, MemberExpr)) and callee.name in NEED_ARGUMENTS
     if isinstance(callee, MemberExpr) and not callee.fullname.startswith(TRIED):

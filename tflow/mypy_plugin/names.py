@@ -64,6 +64,8 @@ class Names:
         """``name = value``."""
         state.held.pop(variable, None)
         state.attributes = {key: edge for key, edge in state.attributes.items() if key[0] is not variable}
+        if isinstance(made, nodes.ListExpr) and not made.items and shapes.mentions_stream(self.type_of(target) or variable.type):
+            value = Members(())
         if isinstance(value, (Members, Method)):
             state.names.pop(variable, None)
             state.facts.assign(target, None)

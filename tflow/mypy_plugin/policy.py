@@ -234,6 +234,8 @@ def names_in(expr: Expression, known: Known) -> list[str]:
     if isinstance(expr, nodes.OpExpr) and expr.op == "|":
         both = [names_in(expr.left, known), names_in(expr.right, known)]
         return [name for names in both for name in names] if all(both) else []
+    if isinstance(expr, CallExpr) and isinstance(expr.callee, RefExpr) and expr.callee.fullname == "builtins.dict":
+        return [name for name in expr.arg_names if name] if expr.args and all(expr.arg_names) else []
     if isinstance(expr, nodes.DictExpr):
         parts = [names_in(item, known) if key is None else strings(key, known) for key, item in expr.items]
     elif isinstance(expr, (nodes.ListExpr, nodes.TupleExpr, nodes.SetExpr)):

@@ -59,7 +59,7 @@ def of_kind(said: Any, codes: set[str]) -> bool:  # Any: mypy's ErrorInfo
 
 ABOUT_TYPES = {f"tflow-{rule}" for rule in ("flow", "placement", "sync", "columns", "policy", "literal")}
 """The rules that say in better words what mypy may have said already."""
-SAME = {"arg-type", "call-overload", "attr-defined", "union-attr", "misc", "type-var", "list-item", "var-annotated"}
+SAME = {"arg-type", "call-overload", "attr-defined", "index", "union-attr", "misc", "type-var", "list-item", "var-annotated"}
 """What mypy calls the mistakes that the rules are about."""
 
 

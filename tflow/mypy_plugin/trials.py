@@ -18,6 +18,7 @@ from mypy.types import CallableType, Instance, Overloaded, TupleType, Type, get_
 
 from tflow import domain
 from tflow.mypy_plugin import policy, shapes, tree
+from tflow.mypy_plugin.effects import PROPERTY, decorated_with, function_of, method_of
 from tflow.mypy_plugin.known import Known, Undecided, Unknown
 from tflow.mypy_plugin.labels import described, public
 from tflow.mypy_plugin.report import Checker, said_of
@@ -228,7 +229,7 @@ class Trials(Known):
                 raise Unknown
             return completed(dataclasses.replace)
         if isinstance(callee, RefExpr) and isinstance(callee.node, TypeInfo) and not callee.fullname.startswith("tflow."):
-            return derived(callee.node)
+            return derived(callee.node, self.within(tree.Scopes(self.api.tree)))
         if isinstance(callee, RefExpr) and callee.fullname in STARTED:
             found = checker(STARTED[callee.fullname])
         elif isinstance(callee, MemberExpr) and not callee.fullname.startswith(TRIED):
@@ -296,7 +297,8 @@ class Trials(Known):
         if id(call) not in self.made:
             self.made[id(call)] = NOTHING
             try:
-                return self.call(call)
+                made = self.made_anew(call, own_function(self.api, call.callee) if not call.args else None)
+                return made if made is not NOTHING else self.call(call)
             except Undecided:
                 del self.made[id(call)]
                 raise
@@ -306,6 +308,26 @@ class Trials(Known):
             raise Unknown
         return self.made[id(call)]
 
+    def named(self, expr: NameExpr | MemberExpr) -> object:
+        """Also what a property makes."""
+        getter = decorated_with(method_of(self.api, expr), {PROPERTY}) if isinstance(expr, MemberExpr) else None
+        if getter is None:
+            return super().named(expr)
+        made = self.made[id(expr)] if id(expr) in self.made else self.made_anew(expr, getter)
+        if made is NOTHING:
+            raise Unknown
+        return made
+
+    def made_anew(self, expr: Expression, fn: nodes.FuncDef | None) -> object:
+        """What a function of this file makes that only returns something, each time anew; ``NOTHING`` if it does more."""
+        body = [each for each in fn.body.body if not is_docstring(each)] if fn is not None else []
+        if fn is None or len(body) != 1 or not isinstance(body[0], nodes.ReturnStmt) or body[0].expr is None:
+            return NOTHING
+        inner = self.within(tree.Scopes(fn, self.api.tree))
+        inner.made = {}
+        self.made[id(expr)] = inner.value(body[0].expr)
+        return self.made[id(expr)]
+
     def variable(self, name: NameExpr, variable: Var) -> object:
         branch = self.scopes.branch(variable)
         if branch is not None:
@@ -314,6 +336,18 @@ class Trials(Known):
                 return several[branch[1]]
             raise Unknown
         return super().variable(name, variable)
+
+
+def own_function(api: Checker, callee: Expression) -> nodes.FuncDef | None:
+    """The function, or the method, of this file that is called."""
+    node = method_of(api, callee) if isinstance(callee, MemberExpr) else callee.node if isinstance(callee, NameExpr) else None
+    found = function_of(node)
+    here = found.info.module_name if found is not None and found.info else found.fullname.rpartition(".")[0] if found else ""
+    return found if here == api.tree.fullname else None
+
+
+def is_docstring(node: nodes.Statement) -> bool:
+    return isinstance(node, nodes.ExpressionStmt) and isinstance(node.expr, nodes.StrExpr)
 
 
 class LiveItems(Iterator[object]):
@@ -387,9 +421,9 @@ def completed(target: Callable[..., object]) -> Callable[..., object]:
     return whole
 
 
-def derived(info: TypeInfo) -> Callable[..., object]:
+def derived(info: TypeInfo, known: Known) -> Callable[..., object]:
     """A class of the user that derives from a configuration of ours, as far as only ours looks at its fields: one of the same
-    name, without what the user has added."""
+    name, without what the user has added, and with the defaults that it changes, as far as they are known."""
     ours = next((each for each in info.mro if each.fullname.startswith(TRIED)), None)
     base = public(ours.fullname) if ours is not None else None
     if ours is None or not isinstance(base, type) or not dataclasses.is_dataclass(base):
@@ -398,16 +432,28 @@ def derived(info: TypeInfo) -> Callable[..., object]:
     if own & {"__init__", "__post_init__", "__new__", "__getattribute__"}:
         raise Unknown
     fields = {each.name for each in dataclasses.fields(base)}
+    defaults = {name: value for name, value in defaults_of(info, known).items() if name in fields}
+    own -= defaults.keys()
     kind = type(info.name, (base,), {"__module__": "the user's"})
 
     def make(*given: object, **named: object) -> object:
         if given:
             raise Unknown
-        return kind(**{name: value for name, value in named.items() if name in fields - own})
+        return kind(**{name: value for name, value in {**defaults, **named}.items() if name in fields - own})
 
     make.__signature__ = inspect.signature(base)  # type: ignore[attr-defined]  # inspect reads it
     make.unknown = sorted(own & fields)  # type: ignore[attr-defined]  # fields with other defaults
     return make
+
+
+def defaults_of(info: TypeInfo, known: Known) -> dict[str, object]:
+    """The values that the body of a class gives its fields, as far as they are known."""
+    found: dict[str, object] = {}
+    for node in info.defn.defs.body:
+        if isinstance(node, nodes.AssignmentStmt) and isinstance(node.lvalues[0], NameExpr):
+            with suppress(Unknown):
+                found[node.lvalues[0].name] = known.value(node.rvalue)
+    return found
 
 
 def written_in(info: TypeInfo) -> set[str]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from mypy.nodes import CallExpr
+from mypy.nodes import CallExpr, Expression, ExpressionStmt, MemberExpr, NameExpr, RefExpr
+from mypy.types import Instance, get_proper_type
 
 from tflow import sentences
+from tflow.mypy_plugin import shapes
 from tflow.mypy_plugin.edges import StreamEdge
 from tflow.mypy_plugin.linear import label_of_split
 from tflow.mypy_plugin.report import Checker, report
@@ -51,4 +53,27 @@ def sentence_for(edge: StreamEdge) -> str:
         return sentences.branch_unused(label_of_split(split), [index])
     if edge.several:
         return f'The branches "{edge.name}" of {edge.label} are never consumed, so nothing before them runs. Consume them all.'
+    if not isinstance(edge.where, NameExpr):
+        return f'{edge.label} in "{edge.name}" is never consumed, so it never runs. Consume it, or leave it out.'
     return f'The stream "{edge.name}" ({edge.label}) is never consumed, so it never runs. Consume it, or leave it out.'
+
+
+def forgotten(api: Checker, node: ExpressionStmt) -> None:
+    """Report a plan, or a run of one, that is made for nothing in a function that returns none."""
+    found = get_proper_type(api.lookup_type_or_none(node.expr))
+    if not isinstance(node.expr, CallExpr) or not isinstance(found, Instance) or not is_ours(api, node.expr.callee):
+        return
+    runs = isinstance(node.expr.callee, MemberExpr) and node.expr.callee.name == "run"
+    if runs and found.type.get("finish") is not None:
+        report(api, CODE, sentences.FORGOTTEN_RUN, node.expr)
+    elif shapes.as_base(found, shapes.PLAN) is not None:
+        report(api, CODE, sentences.FORGOTTEN_PLAN, node.expr)
+
+
+def is_ours(api: Checker, callee: Expression) -> bool:
+    """True for functions, classes and methods of tflow: what the user's own do besides is not known."""
+    if isinstance(callee, RefExpr) and callee.fullname.startswith("tflow."):
+        return True
+    owner = get_proper_type(api.lookup_type_or_none(callee.expr)) if isinstance(callee, MemberExpr) else None
+    found = owner.type.get_containing_type_info(callee.name) if isinstance(owner, Instance) else None
+    return found is not None and found.fullname.startswith("tflow.")

@@ -22,7 +22,7 @@ from tflow.mypy_plugin.edges import Members, State, StreamEdge, Use, Value
 from tflow.mypy_plugin.effects import UNKNOWN, Effect, in_common, sets_attributes
 from tflow.mypy_plugin.labels import Labels
 from tflow.mypy_plugin.report import Checker
-from tflow.mypy_plugin.values import Values
+from tflow.mypy_plugin.values import Values, keeps
 
 MOST_PATHS = 64
 """Beyond that, paths are looked at together, as if each could go on as any other."""
@@ -159,7 +159,7 @@ class Uses(Values):
 
     def changed(self, node: nodes.OperatorAssignmentStmt, state: State) -> None:
         """``n += 1``."""
-        self.value(node.rvalue, state)
+        self.let_go(self.value(node.rvalue, state))
         if isinstance(node.lvalue, NameExpr):
             whole = nodes.OpExpr(node.op, node.lvalue, node.rvalue)
             state.facts.assign(node.lvalue, whole)
@@ -167,9 +167,12 @@ class Uses(Values):
     def expression(self, node: nodes.ExpressionStmt, state: State) -> Paths:
         found = self.value(node.expr, state)
         value = found if isinstance(found, StreamEdge) else None
-        if isinstance(node.expr, CallExpr) and value is not None and value.where is None and not value.parts:
-            self.discarded.append((node.expr, value.label))
-        elif self.is_split(node.expr) and isinstance(node.expr, CallExpr):
+        if value is not None and value.where is None and all(part.where is None for part in value.parts):
+            if not (isinstance(node.expr, CallExpr) and keeps(node.expr.callee)):
+                self.discarded.append((node.expr, value.label))
+        elif isinstance(node.expr, nodes.ListComprehension) and shapes.stream(self.type_of(node.expr.generator.left_expr)):
+            self.discarded.append((node.expr, self.labels.of(node.expr.generator.left_expr)))
+        elif isinstance(node.expr, CallExpr) and self.is_split(node.expr):
             self.discarded.append((node.expr, self.labels.call(node.expr)))
         ends = isinstance(get_proper_type(self.type_of(node.expr)), UninhabitedType)  # such as sys.exit()
         return [] if ends else [state]

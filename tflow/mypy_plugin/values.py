@@ -425,6 +425,9 @@ class Values(Names):
         if listed.keys is not None:
             return self.dictionary_method(variable, listed, name, call, state)
         if name == "append" and len(given) == 1:
+            if isinstance(given[0], StreamEdge) and given[0].where is None and not given[0].parts:
+                given[0].where, given[0].name = call.args[0], variable.name
+                self.edges.append(given[0])  # it is to be taken out again
             state.held[variable] = Members((*listed.members, given[0]))
         elif name == "extend" and len(given) == 1 and isinstance(given[0], Members):
             state.held[variable] = Members((*listed.members, *given[0].members))
@@ -530,9 +533,14 @@ class Values(Names):
         return [each or "consumes" for each in how]
 
 
+def keeps(callee: Expression) -> bool:
+    """True for methods of containers that keep what they are given."""
+    return isinstance(callee, MemberExpr) and callee.name in ("append", "appendleft", "add", "insert", "put", "setdefault")
+
+
 def stores(callee: Expression) -> bool:
     """True for what keeps a stream for later, and for what is ours, whatever comes of it."""
-    if isinstance(callee, MemberExpr) and callee.name in ("append", "appendleft", "add", "insert", "put"):
+    if keeps(callee):
         return True
     if not isinstance(callee, RefExpr):
         return False

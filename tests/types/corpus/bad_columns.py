@@ -265,3 +265,7 @@ learns = create_learner(on)
 def learns_without_advantages() -> Iter[TrainStats]:
     rollouts = ParallelRollouts(on).gather_sync()
     return rollouts.call(learns, LearnOnBatch())  # PLUGIN columns
+
+
+def misspelt(batch: Rollout) -> float:
+    return float(batch["reward"].sum())  # ERR no such column PLUGIN columns

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, cached_property, partial
 from itertools import repeat
 
 import world
@@ -244,8 +244,8 @@ def after_a_branch(stream: Iter[int], more: bool) -> Iter[int]:
     found: list[Iter[int]] = []
     if more:
         found.append(stream.map(double))
-    found.append(stream)  # PLUGIN linear
-    return Union(*found)
+    found.append(stream)
+    return Union(*found)  # PLUGIN linear
 
 
 @flow
@@ -457,3 +457,56 @@ def when_it_is_positive(stream: Iter[int], size: int) -> Iter[int]:
     if size > 2:
         return Union(found, stream)  # PLUGIN linear
     return found
+
+
+SHARED = from_range(4)
+
+
+def of_the_module() -> Iter[int]:
+    return Union(SHARED.map(double), SHARED.take(2))  # PLUGIN linear
+
+
+@cache
+def remembered() -> Iter[int]:
+    return from_range(4)
+
+
+def made_once() -> Iter[int]:
+    first = remembered().map(double)
+    return Union(first, remembered())  # PLUGIN linear
+
+
+class Shares:
+    def __init__(self, numbers: Iter[int]) -> None:
+        self.numbers = numbers
+
+    @property
+    def source(self) -> Iter[int]:
+        return self.numbers
+
+    @cached_property
+    def kept(self) -> Iter[int]:
+        return from_range(3)
+
+    def logged(self) -> Iter[int]:
+        """Consumes what the class was given."""
+        return self.numbers.tap(print)
+
+    def doubled(self) -> Iter[int]:
+        return self.numbers.map(double)
+
+    def by_two_methods(self) -> Iter[int]:
+        return Union(self.logged(), self.doubled())  # PLUGIN linear
+
+    def by_a_property(self) -> Iter[int]:
+        left = self.source.take(1)
+        return Union(left, self.source)  # PLUGIN linear
+
+    def by_a_cached_property(self) -> Iter[int]:
+        left = self.kept.take(1)
+        return Union(left, self.kept)  # PLUGIN linear
+
+
+class Longer(Shares):
+    def inherited(self) -> Iter[int]:
+        return Union(self.logged(), self.numbers.take(1))  # PLUGIN linear

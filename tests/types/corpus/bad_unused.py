@@ -15,9 +15,10 @@ from world import T
 from tflow import (
     ApplyGradients, ComputeGradients, create_evaluation_workers, create_replay_actors, create_rollout_workers,
     flow, from_range, Iter, Metrics, ParallelEvaluations, ParallelReplay, ParallelRollouts, ParIter, Plan,
-    plan, ReportMetrics, Rollout, Select, StoreToBuffer, TrainOneStep, TrainStats, Union, UpdateTargetNetwork,
+    plan, ReportMetrics, Rollout, Select, Stop, StoreToBuffer, TrainOneStep, TrainStats, Union, UpdateTargetNetwork,
     UpdateWeights,
 )
+from tflow.algos import PPO
 from tflow.losses import A3CLoss, DQNLoss
 
 workers = create_rollout_workers(env="CartPole-v1", loss=A3CLoss())
@@ -375,3 +376,33 @@ def in_a_closure(stream: Iter[int]) -> Iter[int]:
         return right.map(double)
 
     return left
+
+
+@flow
+def in_a_list(stream: Iter[int]) -> Iter[int]:
+    left, right = stream.split()
+    sides: list[Iter[int]] = []
+    sides.append(right.map(double).drain())  # PLUGIN unused
+    return left
+
+
+@flow
+def in_a_comprehension(stream: Iter[int]) -> Iter[int]:
+    left, *others = stream.split(3)
+    [each.map(double).drain() for each in others]  # PLUGIN unused
+    return left
+
+
+@flow
+def in_a_condition(stream: Iter[int], logs: bool) -> Iter[int]:
+    left, right = stream.split()
+    logs and right.tap(print).drain()  # PLUGIN unused
+    return left
+
+
+def a_plan_for_nothing() -> None:
+    PPO(num_envs=2).plan()  # PLUGIN unused
+
+
+def a_run_for_nothing() -> None:
+    PPO(num_envs=2).run(stop=Stop(env_steps=100))  # PLUGIN unused
