@@ -123,17 +123,20 @@ def notebook(path: Path) -> Notebook | None:
 
 @lru_cache(maxsize=256)
 def _read(path: Path, changed: int, size: int) -> Notebook | None:  # while it is watched, a file is looked at often
+    shown = os.path.relpath(path)
     try:
         content = json.loads(path.read_text(encoding="utf-8") or '{"nbformat": 4, "cells": []}')
         if content["nbformat"] != 4:
-            raise PlanError(f"{path.name} is a notebook of format {content['nbformat']}; save it anew with Jupyter, in format 4.")
+            raise PlanError(f"{shown} is a notebook of format {content['nbformat']}; save it anew with Jupyter, in format 4.")
         metadata = content.get("metadata", {})
         language = metadata.get("language_info", {}).get("name") or metadata.get("kernelspec", {}).get("language") or "python"
         if language.lower() not in ("python", "ipython"):
             return None
         return joined([(number, "".join(cell["source"])) for number, cell in enumerate(content["cells"], 1) if _is_code(cell)])
-    except (ValueError, KeyError, TypeError, AttributeError) as error:  # what is not JSON or text is a ValueError, too
-        raise PlanError(f"{path.name} is not a notebook ({type(error).__name__}: {error}); save it anew with Jupyter.") from None
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise PlanError(f"{shown} is not a notebook: it is not JSON ({error}). Save it anew with Jupyter.") from None
+    except (KeyError, TypeError, AttributeError):
+        raise PlanError(f"{shown} is not a notebook: its JSON is not as Jupyter writes it. Save it anew with Jupyter.") from None
 
 
 def _is_code(cell: Mapping[str, Any]) -> bool:  # Any: JSON
