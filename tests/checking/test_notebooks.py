@@ -14,6 +14,7 @@ import pytest
 from IPython.core.inputtransformer2 import TransformerManager
 
 from tests.checking.support import RIGHT, WRONG, run, write
+from tests.checking.test_watch import Watched
 from tflow.checking.engine import CACHE, Engine
 from tflow.checking.findings import Finding
 from tflow.checking.layout import file_groups, python_files
@@ -70,7 +71,7 @@ def test_a_cell_becomes_python_line_by_line(cell: str) -> None:
     assert lines == PYTHON[cell].split("\n")
     assert len(lines) == cell.count("\n") + 1
     ast.parse("\n".join(lines))
-    ast.parse(TransformerManager().transform_cell(cell))  # IPython, too, takes it for a cell
+    ast.parse(TransformerManager().transform_cell(cell))  # type: ignore[no-untyped-call]  # IPython, too, takes it for a cell
 
 
 BROKEN = {
@@ -218,6 +219,7 @@ def test_findings_are_at_cells_and_lines(tmp_path: Path, short_plugin: str) -> N
         },
     )
     files = ["sub-1/a.ipynb", "sub-2/a.ipynb", "a.py"]
+    assert len(file_groups(files, tmp_path)) == 1, "one run of mypy"
     with Engine(tmp_path, plugin=short_plugin) as engine:
         found = engine.check(files)
     assert shown(found) == [
@@ -267,6 +269,19 @@ def test_the_daemon_sees_edits_of_notebooks(tmp_path: Path, short_plugin: str) -
     assert len(set(daemons)) == 1, "it goes on"
     wrong = [("a.ipynb:cell 2:1:10", "assignment")]
     assert found == [wrong, [], wrong, [("a.ipynb:cell 2:1:5", "syntax"), ("a.ipynb:cell 3:1:10", "assignment")], wrong, []]
+
+
+def test_notebooks_are_watched(tmp_path: Path) -> None:
+    write(tmp_path, {"a.ipynb": as_notebook("x = 1")})
+    watched = Watched(tmp_path)
+    assert watched.watch.turn()
+    assert not watched.watch.turn()
+    write(tmp_path, {"a.ipynb": "{"})  # half written
+    assert watched.watch.turn()
+    assert "a.ipynb is not a notebook" in watched.said[-2]
+    write(tmp_path, {"a.ipynb": as_notebook("x = 12")})
+    assert watched.watch.turn()
+    assert watched.checked == [["a.ipynb"], ["a.ipynb"]]
 
 
 # ------------------------------------------------------------------- as a process

@@ -89,6 +89,8 @@ def file_groups(files: Sequence[str], folder: Path) -> list[FileGroup]:
 
 
 def _module(file: str, root: str) -> str:
+    if file.endswith(SUFFIX):
+        return file  # nobody imports it
     name = os.path.relpath(file, root).removesuffix(".py").replace(os.sep, ".")
     return name.removesuffix(".__init__")
 
