@@ -18,7 +18,7 @@ from tests.checking.test_watch import Watched
 from tflow.checking.engine import CACHE, Engine
 from tflow.checking.findings import Finding
 from tflow.checking.layout import file_groups, python_files
-from tflow.checking.notebooks import joined, notebook, without_magics
+from tflow.checking.notebooks import joined, notebook, without_magics, write_newer
 from tflow.checking.watch import DaemonEngine
 from tflow.errors import PlanError
 
@@ -269,6 +269,16 @@ def test_the_daemon_sees_edits_of_notebooks(tmp_path: Path, short_plugin: str) -
     assert len(set(daemons)) == 1, "it goes on"
     wrong = [("a.ipynb:cell 2:1:10", "assignment")]
     assert found == [wrong, [], wrong, [("a.ipynb:cell 2:1:5", "syntax"), ("a.ipynb:cell 3:1:10", "assignment")], wrong, []]
+
+
+def test_every_edition_of_a_module_is_a_second_later(tmp_path: Path) -> None:
+    """mypy's daemon looks at the size, and at whole seconds."""
+    path, seconds = tmp_path / "a.py", []
+    for text in ("x = 1", "x = 2", "x = 2", "x = 3"):
+        write_newer(path, text)
+        assert path.read_text() == text
+        seconds.append(int(path.stat().st_mtime))
+    assert seconds[0] < seconds[1] == seconds[2] < seconds[3]
 
 
 def test_notebooks_are_watched(tmp_path: Path) -> None:
