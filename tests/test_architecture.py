@@ -24,7 +24,7 @@ from tflow.runtime import executor
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "tflow"
 NAMESPACES = ("actors", "data", "envs", "exploration", "losses", "models", "operators", "optimizers", "schedules")
-HEAVY = {"torch", "ray", "gymnasium", "hypothesis", "mypy"}
+HEAVY = {"torch", "ray", "gymnasium", "hypothesis", "mypy", "IPython"}
 
 # What each part of tflow may import of tflow, and what it may not import at all. The longest prefix counts.
 MAY_IMPORT = {

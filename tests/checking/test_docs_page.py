@@ -90,6 +90,9 @@ def test_the_problem_matcher_of_vs_code_fits(output: str) -> None:
     assert fields == PLACES
     assert found[0][pattern["message"]].startswith('The stream "rewards"')
     assert found[0][pattern["message"]].endswith("split()`.")
+    cell = re.search(pattern["regexp"], "nb/a.ipynb:cell 3:2:5: Not so.  [tflow-linear]")
+    assert cell is not None
+    assert [cell[pattern[name]] for name in ("file", "line", "column")] == ["nb/a.ipynb", "2", "5"]
 
 
 def test_vs_code_knows_when_a_check_begins_and_ends(tmp_path: Path) -> None:

@@ -115,6 +115,7 @@ def test_json_has_findings_and_counts() -> None:
         "message": "Not so.",
         "code": "tflow-linear",
         "notes": ["n"],
+        "cell": None,
     }
     assert [each["code"] for each in made["syntax_errors"]] == ["syntax"]
     assert made["counts"] == {
@@ -164,6 +165,12 @@ def test_paths_count_from_the_root_of_the_repository(tmp_path: Path, monkeypatch
     assert as_github(Report((a_finding(),)), tmp_path / "sub").startswith("::error file=plans/a.py,")
 
 
+def test_an_annotation_of_a_notebook_names_the_cell() -> None:
+    """GitHub counts the lines of the file, which are those of JSON."""
+    shown = as_github(Report((a_finding(file="a.ipynb", cell=4),)), Path("/project"))
+    assert shown.startswith("::error file=a.ipynb,line=1,title=tflow-linear::Cell 4, line 3: Not so.")
+
+
 # ------------------------------------------------------------------- SARIF
 
 EVERYTHING = Report(
@@ -172,6 +179,7 @@ EVERYTHING = Report(
         a_finding(code="assignment", file="a folder/ä#?.py"),
         a_finding(file="../outside.py", end_line=9, end_column=1),
         a_finding(code="tflow-unchecked"),
+        a_finding(file="plans/a.ipynb", cell=4),
     ),
     (a_finding("Never closed", code="syntax"),),
     hidden=2,
@@ -195,7 +203,7 @@ def test_the_schema_would_notice() -> None:
 def test_sarif_says_where_and_which_rule() -> None:
     (run,) = json.loads(as_sarif(EVERYTHING, Path("/some/project")))["runs"]
     rules = run["tool"]["driver"]["rules"]
-    linear, other, outside, _ = run["results"]
+    linear, other, outside, _, cell = run["results"]
     assert rules[linear["ruleIndex"]]["id"] == "tflow-linear"
     assert rules[linear["ruleIndex"]]["shortDescription"]["text"] == pages()["tflow-linear"].title
     assert "## Wrong" in rules[linear["ruleIndex"]]["help"]["markdown"]
@@ -207,6 +215,11 @@ def test_sarif_says_where_and_which_rule() -> None:
     assert rules[other["ruleIndex"]] == {"id": "assignment"}
     assert place(other)["artifactLocation"] == {"uri": "a%20folder/%C3%A4%23%3F.py", "uriBaseId": "%SRCROOT%"}
     assert place(outside)["artifactLocation"] == {"uri": "file:///some/outside.py"}
+    assert cell["message"]["text"] == "Cell 4, line 3: Not so."
+    assert place(cell)["region"] == {"startLine": 1}, "the lines of a cell are not those of the file"
+    (location,) = cell["locations"]
+    assert location["logicalLocations"] == [{"name": "cell 4", "kind": "cell"}]
+    assert location["properties"] == {"cell": 4, "startLine": 3, "startColumn": 5, "endLine": 3, "endColumn": 8}
     (invocation,) = run["invocations"]
     assert (invocation["executionSuccessful"], invocation["exitCode"]) == (False, 2)
     assert invocation["toolExecutionNotifications"][0]["message"]["text"] == "Never closed"

@@ -31,7 +31,7 @@ def test_folders_are_searched_and_each_file_comes_once(tmp_path: Path) -> None:
     ("path", "sentence"),
     [
         ("nowhere", "There is no file or folder 'nowhere'."),
-        ("note.md", "'note.md' is not a Python file; name files that end in .py, or folders."),
+        ("note.md", "'note.md' is not a Python file; name files that end in .py, notebooks (.ipynb), or folders."),
         ("empty", "There are no Python files in 'empty'."),
     ],
 )

@@ -23,6 +23,7 @@ from typing import Self
 
 from tflow.checking.findings import SYNTAX, CheckFailed, Finding
 from tflow.checking.layout import FileGroup, file_groups, imported
+from tflow.checking.notebooks import Modules
 from tflow.checking.places import Sources
 from tflow.checking.unsure import is_unsure
 from tflow.extras import require
@@ -56,6 +57,7 @@ class Engine:
         self.folder = folder
         self.skip = (*SKIPPED_LIBRARIES, *skip)
         self.plugin = plugin
+        self.modules = Modules((), folder, folder)
         self.redefine = redefine
         """Whether a name may change its type."""
         self.cache = folder / CACHE
@@ -82,8 +84,13 @@ class Engine:
 
     def check_group(self, group: FileGroup) -> list[Finding]:
         listed = self.desk / "files.txt"  # a file, since a command line has a limit
-        listed.write_text("\n".join(as_argument(file) for file in group.files), encoding="utf-8")
+        listed.write_text("\n".join(self.arguments(group)), encoding="utf-8")
         return self.read(self.run("mypy", *self.options(group), f"@{listed}"))
+
+    def arguments(self, group: FileGroup) -> list[str]:
+        """What mypy is told to check: notebooks are modules to it."""
+        self.modules = Modules(group.files, self.folder, self.desk)
+        return [as_argument(path) for path in self.modules.paths]
 
     def followed(self, group: FileGroup) -> tuple[str, ...]:
         """Those of our libraries that the files import."""
@@ -136,7 +143,7 @@ class Engine:
             own = [line for line in lines if line.startswith("tflow")]  # the plugin's own words, such as about versions
             words = " ".join(filter(None, lines)) or "it said nothing"
             raise CheckFailed(own[0] if own else f"mypy stopped with exit code {said.code}: {words}")
-        return Sources(self.folder).findings(errors)
+        return self.modules.findings(Sources(self.folder).findings(errors))
 
     def crash(self, said: Said) -> str:
         """One sentence; the traceback goes to a file. What tflow itself raises on purpose is passed on as it is."""
@@ -161,8 +168,8 @@ def confirmed(found: list[Finding], folder: Path, *, skip: Sequence[str]) -> lis
     if not others:
         return found
     with Engine(folder, skip=skip, redefine=False) as strict:
-        again = {(each.file, each.line) for each in strict.check(sorted({each.file for each in others}))}
-    return [each for each in found if each.ours or each.code == SYNTAX or (each.file, each.line) in again]
+        again = {(each.file, each.cell, each.line) for each in strict.check(sorted({each.file for each in others}))}
+    return [each for each in found if each.ours or each.code == SYNTAX or (each.file, each.cell, each.line) in again]
 
 
 def as_argument(file: str) -> str:

@@ -30,6 +30,14 @@ class Finding:
     notes: tuple[str, ...] = ()
     source: str = ""
     """The line of the file, for showing it."""
+    cell: int | None = None
+    """In a notebook the cell, of all cells, from 1; lines count within it."""
+
+    @property
+    def place(self) -> str:
+        """``plans.py:7:15``, or ``plans.ipynb:cell 3:7:15``, as other tools have it."""
+        cell = "" if self.cell is None else f"cell {self.cell}:"
+        return f"{self.file}:{cell}{self.line}:{self.column}"
 
     @property
     def ours(self) -> bool:
@@ -38,8 +46,9 @@ class Finding:
 
     @property
     def in_full(self) -> str:
-        """The message with its notes, a line each."""
-        return "\n".join([self.message, *self.notes])
+        """The message with its notes, a line each. It names the cell, for services that know only lines of files."""
+        cell = "" if self.cell is None else f"Cell {self.cell}, line {self.line}: "
+        return "\n".join([f"{cell}{self.message}", *self.notes])
 
 
 @dataclass(frozen=True)
@@ -91,7 +100,9 @@ def counted(number: int, noun: str) -> str:
 def sorted_out(found: Iterable[Finding], *, files: Iterable[str], disabled: frozenset[str], show_all: bool) -> Report:
     """Keep what is ours, in the files that were named and not switched off; count the rest."""
     named = frozenset(files)
-    everything = sorted(set(found), key=lambda finding: (finding.file, finding.line, finding.column, finding.code))
+    everything = sorted(
+        set(found), key=lambda finding: (finding.file, finding.cell or 0, finding.line, finding.column, finding.code)
+    )
     unreadable = tuple(finding for finding in everything if finding.code == SYNTAX)
     here = [finding for finding in everything if finding.file in named and finding.code != SYNTAX]
     shown = tuple(f for f in here if (f.ours or show_all) and f.code not in disabled)

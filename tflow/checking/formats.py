@@ -21,12 +21,15 @@ INDENT = "    "
 def show_text(report: Report, console: Console) -> None:
     """``file:line:column: message  [code]``, the line itself with the place marked, and notes."""
     for finding in (*report.unreadable, *report.findings):
-        place = f"{finding.file}:{finding.line}:{finding.column}:"
-        line = Text.assemble((place, "bold"), f" {finding.message}  ", (f"[{finding.code}]", "yellow"))
-        console.print(line, soft_wrap=True)
-        for text, style in marked(finding):
-            console.print(Text(f"{INDENT}{text}", style), soft_wrap=True)
+        show_finding(finding, console)
     console.print(Text(report.summary, ("green", "red", "red")[report.exit_code]), soft_wrap=True)
+
+
+def show_finding(finding: Finding, console: Console) -> None:
+    line = Text.assemble((f"{finding.place}:", "bold"), f" {finding.message}  ", (f"[{finding.code}]", "yellow"))
+    console.print(line, soft_wrap=True)
+    for text, style in marked(finding):
+        console.print(Text(f"{INDENT}{text}", style), soft_wrap=True)
 
 
 def marked(finding: Finding) -> Iterator[tuple[str, str]]:
@@ -78,7 +81,9 @@ def as_github(report: Report, folder: Path) -> str:
 def annotation(finding: Finding, folder: Path) -> str:
     file = in_repository(finding.file, folder)
     fields: dict[str, object] = {"file": file, "line": finding.line, "endLine": finding.end_line}
-    if finding.end_line == finding.line:  # GitHub knows columns only within a line
+    if finding.cell is not None:  # its lines are not those of the file: the message says where it is
+        fields = {"file": file, "line": 1}
+    elif finding.end_line == finding.line:  # GitHub knows columns only within a line
         fields |= {"col": finding.column, "endColumn": finding.end_column}
     fields["title"] = finding.code
     shown = ",".join(f"{name}={in_property(str(value))}" for name, value in fields.items())

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
+from tflow.checking.notebooks import SUFFIX, notebook
 from tflow.errors import PlanError
 
 SKIPPED = {"__pycache__", "site-packages", "node_modules"}
@@ -37,25 +38,30 @@ def python_files(paths: Sequence[str | Path], folder: Path) -> list[str]:
             inside = list(_walk(path))
         elif not path.exists():
             raise PlanError(f"There is no file or folder {str(given)!r}.")
-        elif path.suffix != ".py":
-            raise PlanError(f"{str(given)!r} is not a Python file; name files that end in .py, or folders.")
+        elif path.suffix not in (".py", SUFFIX):
+            raise PlanError(f"{str(given)!r} is not a Python file; name files that end in .py, notebooks ({SUFFIX}), or folders.")
         else:
             inside = [path]
-        found |= dict.fromkeys(PurePath(os.path.relpath(each, folder)).as_posix() for each in inside)
+        found |= dict.fromkeys(PurePath(os.path.relpath(each, folder)).as_posix() for each in inside if is_python(each))
     if not found:
         raise PlanError(f"There are no Python files in {', '.join(repr(str(path)) for path in paths)}.")
     return list(found)
 
 
+def is_python(path: Path) -> bool:
+    """False for notebooks in other languages."""
+    return path.suffix != SUFFIX or notebook(path) is not None
+
+
 def _walk(folder: Path) -> Iterator[Path]:
-    """All Python files below; hidden folders, caches and virtual environments are left out."""
+    """All Python files and notebooks below; hidden folders, caches and virtual environments are left out."""
     for place, folders, files in os.walk(folder):
         folders[:] = sorted(
             name
             for name in folders
             if not name.startswith(".") and name not in SKIPPED and not Path(place, name, "pyvenv.cfg").exists()
         )
-        yield from (Path(place, name) for name in sorted(files) if name.endswith(".py"))
+        yield from (Path(place, name) for name in sorted(files) if name.endswith((".py", SUFFIX)))
 
 
 def file_groups(files: Sequence[str], folder: Path) -> list[FileGroup]:
@@ -83,6 +89,8 @@ def file_groups(files: Sequence[str], folder: Path) -> list[FileGroup]:
 
 
 def _module(file: str, root: str) -> str:
+    if file.endswith(SUFFIX):
+        return file  # nobody imports it
     name = os.path.relpath(file, root).removesuffix(".py").replace(os.sep, ".")
     return name.removesuffix(".__init__")
 
@@ -129,7 +137,8 @@ class _Roots:
 
 def imported(path: Path) -> set[str]:
     """The modules that a file imports by their full names. (A glance: mypy reads it properly.)"""
-    text = path.read_text(encoding="utf-8", errors="ignore")
+    cells = notebook(path) if path.suffix == SUFFIX else None
+    text = cells.module if cells else path.read_text(encoding="utf-8", errors="ignore")
     found = set[str]()
     for source, several in IMPORT.findall(text):
         names = [source] if source else [name.split()[0] for name in several.split(",") if name.split()]

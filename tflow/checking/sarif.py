@@ -76,4 +76,10 @@ def location(finding: Finding, folder: Path) -> dict[str, object]:
         "endLine": finding.end_line,
         "endColumn": finding.end_column,
     }
-    return {"physicalLocation": {"artifactLocation": artifact, "region": region}}
+    if finding.cell is None:
+        return {"physicalLocation": {"artifactLocation": artifact, "region": region}}
+    return {  # the lines of a cell are not those of the file
+        "physicalLocation": {"artifactLocation": artifact, "region": {"startLine": 1}},
+        "logicalLocations": [{"name": f"cell {finding.cell}", "kind": "cell"}],
+        "properties": {"cell": finding.cell, **region},
+    }

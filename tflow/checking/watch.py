@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
-from tflow.checking.engine import Engine, as_argument, environment
+from tflow.checking.engine import Engine, environment
 from tflow.checking.findings import CheckFailed, Finding, Report, counted
 from tflow.checking.layout import FileGroup, file_groups, python_files
 from tflow.errors import PlanError, TflowError
@@ -60,12 +60,12 @@ class DaemonEngine(Engine):
         return super().check(files)
 
     def ask(self, group: FileGroup) -> list[Finding]:
-        now = stamps(group.files, self.folder)
+        files = self.arguments(group)
+        now = stamps(files, self.folder)
         unnoticed = any(looks_the_same(self.known.get(file), stamp) for file, stamp in now.items())
         if self.daemon is None or self.served != (group.roots, self.followed(group)) or unnoticed:
             self.start(group)
         self.known = now
-        files = map(as_argument, group.files)
         return self.read(self.run("mypy.dmypy", "--status-file", str(self.status), "check", "--", *files))
 
     @property

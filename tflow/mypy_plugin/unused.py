@@ -74,6 +74,8 @@ def is_ours(api: Checker, callee: Expression) -> bool:
     """True for functions, classes and methods of tflow: what the user's own do besides is not known."""
     if isinstance(callee, RefExpr) and callee.fullname.startswith("tflow."):
         return True
-    owner = get_proper_type(api.lookup_type_or_none(callee.expr)) if isinstance(callee, MemberExpr) else None
+    if not isinstance(callee, MemberExpr):
+        return False
+    owner = get_proper_type(api.lookup_type_or_none(callee.expr))
     found = owner.type.get_containing_type_info(callee.name) if isinstance(owner, Instance) else None
     return found is not None and found.fullname.startswith("tflow.")
