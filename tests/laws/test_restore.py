@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,27 @@ def test_a_learner_that_dies_comes_back_with_its_last_save(tmp_path: Path, caplo
     assert rest[0] >= 6, "and what was saved is not"
     assert "Shard sum[0] is back, with its state in the latest checkpoint." in caplog.text
     assert run.ledger.balanced
+
+
+@pytest.mark.parametrize("noticed", [True, False])
+def test_a_save_while_it_is_dead_keeps_what_it_will_come_back_with(tmp_path: Path, *, noticed: bool) -> None:
+    plan = handed(restores=True)
+    with SimRuntime() as session, plan.run(runtime=session) as run:
+        assert [next(run) for _ in range(5)] == [1, 2, 3, 4, 5]
+        run.save(tmp_path / "first")
+        kill(session, "sum")
+        if noticed:
+            (shard,) = next(pool for pool in session.pools.values() if pool.name == "sum").shards
+            session.found_dead(shard, "it was killed")
+            assert shard.handle is None
+        run.save(tmp_path / "second")
+        shutil.rmtree(tmp_path / "first")
+        on = list(run)
+    with plan.run(runtime=SimRuntime(), resume=tmp_path / "second") as resumed:
+        again = list(resumed)
+    for rest in (on, again):
+        assert rest[0] in (6, 7), "it goes on from what the first save had"
+        assert rest == list(range(rest[0], rest[0] + len(rest)))
 
 
 def test_without_a_checkpoint_its_death_ends_the_run(tmp_path: Path) -> None:

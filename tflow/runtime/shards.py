@@ -115,7 +115,7 @@ class LiveShard:
     def failure(self, what: str) -> ShardFailed:
         """The error for a call that this shard will not answer."""
         times = f" It died {self.deaths} times in a row and is given up." if self.restarts_exhausted else ""
-        return ShardFailed(f"Shard {self.place} {what}: {self.death_reason}.{times}")
+        return ShardFailed(f"Shard {self.place} {what}: {self.death_reason.rstrip('.')}.{times}")
 
 
 @dataclass(frozen=True)

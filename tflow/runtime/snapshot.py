@@ -118,8 +118,16 @@ def snapshot_into(driver: Driver, folder: Path | None, before: Path | None = Non
             part = encoder.elsewhere(state.tree, state.file)
             files |= state.files
         tree["hosts"].append([names.shard(shard), part])
+    tree["kept"] = [[names.shard(shard), encoder.embedded(state)] for shard, state in kept(names.shards, died)]
     tree["random"] = encoder.part("The random numbers of the driver", random_numbers())  # last: generators may have drawn some
     return Encoded(tree, encoder.arrays), files
+
+
+def kept(shards: Iterable[LiveShard], died: set[LiveShard]) -> list[tuple[LiveShard, Encoded]]:
+    """What actors that are dead at the moment will come back with: their state in the checkpoint before, which may be gone when
+    this one is the latest."""
+    dead = [shard for shard in shards if shard.pool.actors.restores and (shard.handle is None or shard in died)]
+    return [(shard, shard.pool.saved[shard.index]()) for shard in dead if shard in shard.pool.shards and shard.can_be_restored]
 
 
 def remember(driver: Driver, folder: Path) -> None:
@@ -142,7 +150,8 @@ def saved_actor(checkpoint: Callable[[], Encoded], pool: str, index: int) -> Enc
     """The state of an actor in a checkpoint, without what the run has in it: that is sent anew."""
     saved = SavedRun(checkpoint())
     names = [each["name"] for each in saved.pools.values()]
-    for number, state in saved.read("hosts"):
+    dead = saved.read("kept") if "kept" in saved.tree else []  # older checkpoints lack it
+    for number, state in (*saved.read("hosts"), *dead):
         if (names[saved.shards[number]["pool"]], saved.shards[number]["index"]) == (pool, index):
             return Encoded({**state.tree, "chains": []}, state.arrays)
     raise CheckpointError(f"The latest checkpoint does not have {pool}[{index}].")
