@@ -222,6 +222,16 @@ def too_few_weights() -> Iter[object]:
     return Union(from_range(3), from_range(4), weights=[1])  # PLUGIN literal
 
 
+def too_few_weights_for_a_list() -> Iter[object]:
+    parts = [from_range(3).filter(bool), from_range(4).filter(bool)]
+    return Union(*parts, weights=[1])  # PLUGIN literal
+
+
+def over_other_actors() -> Iter[object]:
+    some, others = par_from_items([1]), par_from_items([2])
+    return some.par_zip(others).gather_sync()  # PLUGIN literal
+
+
 def nobody_works() -> Iter[object]:
     workers = create_rollout_workers(env="CartPole-v1", loss=A3CLoss(), num_workers=0)  # PLUGIN literal
     return ParallelRollouts(workers).gather_sync()
