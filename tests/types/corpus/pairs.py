@@ -81,6 +81,10 @@ def adds_columns() -> Iter[object]:
     return ParallelRollouts(ppo).gather_sync().for_each(ComputeAdvantages())  # ERR PLUGIN flow
 
 
+def takes_of_nothing() -> Iter[object]:
+    return from_range(3).drain().take(2)  # PLUGIN flow
+
+
 # --------------------------------------------------------------------------- placement
 
 
