@@ -18,7 +18,7 @@ from world import workers as actors
 from tflow import (
     ApplyGradients, ComputeAdvantages, ComputeGradients, ConcatRounds, create_actor, create_learner,
     create_replay_actors, create_rollout_workers, from_actors, from_items, from_range, Iter, LearnOnBatch,
-    par_from_items, ParallelRollouts, ReportMetrics, Select, StandardizeFields, Stateless, StoreToBuffer,
+    par_from_items, ParallelReplay, ParallelRollouts, ReportMetrics, Select, StandardizeFields, Stateless, StoreToBuffer,
     TrainOneStep, Union, UpdatePriorities, UpdateTargetNetwork,
 )
 from tflow.losses import A3CLoss, DQNLoss, PPOLoss
@@ -234,6 +234,10 @@ def too_few_weights_for_a_list() -> Iter[object]:
 def over_other_actors() -> Iter[object]:
     some, others = par_from_items([1]), par_from_items([2])
     return some.par_zip(others).gather_sync()  # PLUGIN literal
+
+
+def asked_for_more() -> Iter[object]:
+    return ParallelReplay(create_replay_actors()).par_filter(bool).gather_async()  # PLUGIN literal
 
 
 def nobody_works() -> Iter[object]:
