@@ -38,6 +38,16 @@ def flow(operator: str, wanted: str, before: str, given: str, bridge: str = "") 
     return f'Ill-typed plan: "{operator}" consumes {wanted}, but "{before}" before it yields {given}.{fix}'
 
 
+def never_ends(take: str) -> str:
+    """So many items of a stream that shows none."""
+    return f"{take} would never end: everything before it is drained, so there is nothing to count."
+
+
+def gated(method: str, source: str) -> str:
+    """Something inside actors that makes fewer or more items than were asked for, of actors that are asked with care."""
+    return f"{method}: {source} limits how often it is asked. Gather first, then use {method.removeprefix('par_')}."
+
+
 def columns(operator: str, missing: Sequence[str], before: str, given: str, adder: str = "") -> str:
     """A batch lacks columns that an operator reads. ``adder`` is an operator that adds them."""
     what = f"the column{'s' * (len(missing) > 1)} {listed(missing)}"

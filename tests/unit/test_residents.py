@@ -155,7 +155,7 @@ def test_a_gate_counts_items_and_not_calls(runtime: str) -> None:
 
 def test_what_a_gate_could_not_count_is_refused() -> None:
     stream = gated(samplers(1), create_resident(no_budget))
-    with pytest.raises(PlanError, match=r"par_batch\(2\): .* limits how often it is asked\. Gather first, then use batch\(2\)"):
+    with pytest.raises(PlanError, match=r"par_batch: .* limits how often it is asked\. Gather first, then use batch\."):
         stream.par_batch(2).gather_sync().validate()
 
 

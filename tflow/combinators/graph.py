@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from tflow import sentences
 from tflow.combinators import hints, nodes
 from tflow.combinators.actors import Actors
+from tflow.errors import PlanError
 
 ShardOf = tuple[Actors[object], int]
 """Which actor of which description."""
@@ -95,6 +97,16 @@ def par_sources(node: nodes.Node) -> list[nodes.ParSource]:
         elif each.parallel:
             stack.extend(reversed(each.inputs))
     return list(found)
+
+
+def check_gates(gather: nodes.Node) -> nodes.Node:
+    """The same node. A gate counts what is asked of actors, so an item that is gathered must be one that was asked for."""
+    inside = [node for node in walk(gather.inputs[0]) if node.parallel] if gather.inputs[0].parallel else []
+    gated = [node for node in inside if node.gate is not None]
+    for node in inside if gated else ():
+        if not node.one_to_one:
+            raise PlanError(sentences.gated(node.what.partition("(")[0], gated[0].label))
+    return gather
 
 
 def made_asynchronous(node: nodes.Node) -> nodes.Node:

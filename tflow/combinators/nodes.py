@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
+from tflow import sentences
 from tflow.combinators import hints
 from tflow.combinators.actors import Actor, Actors, Resident
 from tflow.combinators.hints import Hint
@@ -534,7 +535,7 @@ class Take(Passing):
 
     def check(self, given: tuple[Hint, ...], order: Sequence[Node]) -> None:
         if given[0] is typing.Never:
-            raise PlanError(f"{self.label} would never end: everything before it is drained, so there is nothing to count.")
+            raise PlanError(sentences.never_ends(self.label))
 
 
 @dataclass(frozen=True, eq=False)

@@ -218,7 +218,7 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G, H]):
         check.integer("repartition", "shards", shards, least=1, most=check.MAX_ACTORS)
         check.fault_policy("repartition", on_death, timeout_s)
         fresh: Actors[object] = Actors(Blank(), shards, "repartition")
-        return ParIter(nodes.Scatter(fresh, nodes.GatherAsync(self.node, on_death, timeout_s)))
+        return ParIter(nodes.Scatter(fresh, graph.check_gates(nodes.GatherAsync(self.node, on_death, timeout_s))))
 
     # ------------------------------------------------------------------- to the driver
 
@@ -233,7 +233,7 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G, H]):
         all updates made before.
         """
         check.fault_policy("gather_sync", on_death, timeout_s)
-        return Iter(nodes.GatherSync(self.node, on_death, timeout_s, rounds=False))
+        return Iter(graph.check_gates(nodes.GatherSync(self.node, on_death, timeout_s, rounds=False)))
 
     @obeys(EQUIVALENCE, SURVIVAL)
     def gather_rounds(self, *, on_death: nodes.OnDeath = "restart", timeout_s: float | None = None) -> Iter[list[T], G]:
@@ -246,7 +246,7 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G, H]):
         [[0, 3], [1, 4], [2]]
         """
         check.fault_policy("gather_rounds", on_death, timeout_s)
-        return Iter(nodes.GatherSync(self.node, on_death, timeout_s, rounds=True))
+        return Iter(graph.check_gates(nodes.GatherSync(self.node, on_death, timeout_s, rounds=True)))
 
     @obeys(CONSERVATION, ORDER, FRESHNESS, LAZINESS, BOUNDEDNESS, SURVIVAL, BALANCE)
     def gather_async(
@@ -280,7 +280,8 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G, H]):
         if max_staleness is not None:
             check.integer("gather_async", "max_staleness", max_staleness, least=0)
         check.fault_policy("gather_async", on_death, timeout_s)
-        return Iter(nodes.GatherAsync(self.node, on_death, timeout_s, in_flight, per_call, max_staleness))
+        gathered = nodes.GatherAsync(self.node, on_death, timeout_s, in_flight, per_call, max_staleness)
+        return Iter(graph.check_gates(gathered))
 
     @obeys(EQUIVALENCE)
     def named(self, name: str) -> ParIter[T, G, H]:
@@ -292,7 +293,7 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G, H]):
         return ParIter(replace(self.node, name=name))
 
     def _gathered(self) -> nodes.Node:
-        return nodes.GatherSync(self.node, rounds=False)
+        return graph.check_gates(nodes.GatherSync(self.node, rounds=False))
 
     def _branches(self, split: nodes.Split) -> tuple[Iter[T, G], ...]:
         return tuple(Iter(nodes.Branch(split, index)) for index in range(split.branches))

@@ -25,8 +25,8 @@ def validate(sink: nodes.Node) -> None:
     for node in order:
         _inputs_are_in_one_place(node)
         node.check(tuple(carried[up] for up in node.inputs), order)
-        if node.gathers and node.inputs[0].parallel:
-            _gates_can_count(node)
+        if node.gathers:
+            graph.check_gates(node)
         travel.check(node)
         if node.operator is not None and node.inputs:
             _operator_fits(node, node.operator, node.inputs[0], carried[node.inputs[0]])
@@ -45,16 +45,6 @@ def _inputs_are_in_one_place(node: nodes.Node) -> None:
         first, *others = [graph.shards(up) for up in inside]
         if any(other != first for other in others):
             raise PlanError(f"{node.label}: its inputs run on different actors. Gather them first.")
-
-
-def _gates_can_count(gather: nodes.Node) -> None:
-    """A gate counts what is asked of actors, so an item that is gathered must be one that was asked for."""
-    inside = [node for node in graph.walk(gather.inputs[0]) if node.parallel]
-    gated = [node for node in inside if node.gate is not None]
-    for node in inside:
-        if gated and not node.one_to_one:
-            plain = node.what.removeprefix("par_")
-            raise PlanError(f"{node.label}: {gated[0].label} limits how often it is asked. Gather first, then use {plain}.")
 
 
 def _edges_are_used_once(order: list[nodes.Node]) -> None:

@@ -38,6 +38,10 @@ class CallRules:
             policy.check(self.api, self.labels.scopes, call, picked)
         if isinstance(callee, MemberExpr) and callee.name in FEEDS and len(call.args) > 1:
             self.fed(call, callee)
+        if isinstance(callee, MemberExpr) and callee.name == "take":
+            taken = shapes.as_base(self.type_of(callee.expr), shapes.ITER)
+            if taken is not None:
+                flow.never_ends(self.api, self.labels, call, taken.args[0])
         if not said_of(self.api, call):
             return
         if isinstance(callee, MemberExpr):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mypy.nodes import MemberExpr, TypeInfo
+from mypy.nodes import CallExpr, MemberExpr, TypeInfo
 from mypy.subtypes import is_subtype
-from mypy.types import Instance, Type, get_proper_type
+from mypy.types import Instance, Type, UninhabitedType, get_proper_type
 
 from tflow import domain, sentences
 from tflow.mypy_plugin import shapes
@@ -25,6 +25,13 @@ def broken(site: CallSite) -> bool:
     sentence = sentences.flow(site.operator, shown(site.wanted), site.upstream, shown(site.element), bridge(site))
     site.report(CODE, sentence)
     return True
+
+
+def never_ends(api: Checker, labels: Labels, call: CallExpr, element: Type) -> None:
+    """Report ``take`` of a stream that is drained. (What mypy could not infer is ``Never``, too.)"""
+    nothing = get_proper_type(element)
+    if isinstance(nothing, UninhabitedType) and not nothing.ambiguous:
+        report(api, CODE, sentences.never_ends(labels.call(call)), call)
 
 
 def bridge(site: CallSite) -> str:

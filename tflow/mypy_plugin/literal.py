@@ -21,7 +21,9 @@ CODE = "tflow-literal"
 MADE = (CallExpr, NameExpr, MemberExpr)
 OTHERS = set(CODES) - ABOUT_TYPES
 """Rules about something else than what a call is given."""
+GATHERS = {"gather_sync", "gather_rounds", "gather_async", "split"}
 NEED_ARGUMENTS = {"every", "select_shards", "Union", "ParUnion", *(name.rpartition(".")[2] for name in policy.named_by())}
+"""What may be refused without any arguments, as gathers may."""
 __all__ = ["Trial", "literal_value"]
 
 
@@ -110,7 +112,7 @@ def worth_trying(call: CallExpr) -> bool:
         if call.args or (configures and not ours):
             return ours or configures
     if not call.args:
-        return isinstance(callee, (NameExpr, MemberExpr)) and callee.name in NEED_ARGUMENTS
+        return isinstance(callee, (NameExpr, MemberExpr)) and callee.name in NEED_ARGUMENTS | GATHERS
     if isinstance(callee, MemberExpr) and not callee.fullname.startswith(TRIED):
         return callee.name not in NOT_TRIED or callee.name in {name.rpartition(".")[2] for name in STARTED}
     return isinstance(callee, RefExpr) and callee.fullname.startswith(TRIED)

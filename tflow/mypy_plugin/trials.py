@@ -28,7 +28,9 @@ TRIED = described()
 MOST_SHARDS = 1_000
 ABOUT_FUNCTIONS = ("for_each", "map", "filter", "tap", "flat_map", "scan", "with_columns", "zip")
 STARTS = {"run", "validate", "__iter__"}
-NOT_TRIED = {*STARTS, *ABOUT_FUNCTIONS, *(f"par_{name}" for name in ABOUT_FUNCTIONS)}
+SHARED = "par_zip"
+"""A method that two streams over the same actors share: it is tried if both are known."""
+NOT_TRIED = {*STARTS, *ABOUT_FUNCTIONS, *(f"par_{name}" for name in ABOUT_FUNCTIONS)} - {SHARED}
 """Methods that start something, and those that other rules are about."""
 EMPTY = inspect.Parameter.empty
 REPLACED = re.compile(r"<function |Untouched object|Anything object")
@@ -100,6 +102,8 @@ class Trials(Known):
             raise Unknown
         if arguments.actors and policy.called(self.api, call.callee) in policy.picks():
             raise Unknown  # which parts they have is not known
+        if isinstance(call.callee, MemberExpr) and call.callee.name == SHARED and not arguments.exact:
+            raise Unknown
         if arguments.classes and isinstance(call.callee, MemberExpr) and call.callee.name == "tapped":
             raise Unknown  # which operators are of that class is not known
         made = self.tried(target, arguments)
@@ -160,13 +164,27 @@ class Trials(Known):
             found.literal = True
             return
         t = get_proper_type(self.type_of(expr))
-        if named or not (isinstance(value, (list, tuple)) or isinstance(t, TupleType)):
-            raise Unknown
-        items = list(value) if isinstance(value, (list, tuple)) else [self.stand_in(each) for each in t.items]  # type: ignore[union-attr]  # see above
-        if any(each is EMPTY for each in items):
+        if isinstance(value, (list, tuple)):
+            items = list(value)
+        elif not named and isinstance(t, TupleType):
+            items = [self.stand_in(each) for each in t.items]
+        else:
+            items = [] if named else [self.stand_in(self.type_of(each)) for each in self.members(expr)]
+        if named or not (items or isinstance(value, (list, tuple))) or any(each is EMPTY for each in items):
             raise Unknown
         found.given += items
         found.exact = found.exact and isinstance(value, (list, tuple))
+
+    def members(self, expr: Expression) -> list[Expression]:
+        """What a list is made of, where it is written or under a name that nothing changes; nothing if that is not sure."""
+        if isinstance(expr, NameExpr) and isinstance(expr.node, Var):
+            variable, made = expr.node, self.setting(expr, expr.node)
+            if made is None or self.is_tested(variable) or self.is_given_away(variable):
+                return []
+            expr = made
+        if not isinstance(expr, nodes.ListExpr) or any(isinstance(each, nodes.StarExpr) for each in expr.items):
+            return []
+        return expr.items
 
     def replaced(self, expr: Expression, found: Arguments, call: CallExpr) -> object:
         """What stands for an argument that is not known; ``EMPTY`` if nothing does."""
@@ -250,7 +268,7 @@ class Trials(Known):
             owner = NOTHING
         if owner is not NOTHING and not is_stream(owner):
             return self.method_of(owner, callee)
-        if callee.name in STARTS:
+        if callee.name in STARTS or (callee.name == SHARED and owner is NOTHING):
             raise Unknown
         if callee.name == "tapped" and (owner is NOTHING or self.is_vague(owner)):
             raise Unknown

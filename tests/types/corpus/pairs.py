@@ -18,7 +18,7 @@ from world import workers as actors
 from tflow import (
     ApplyGradients, ComputeAdvantages, ComputeGradients, ConcatRounds, create_actor, create_learner,
     create_replay_actors, create_rollout_workers, from_actors, from_items, from_range, Iter, LearnOnBatch,
-    par_from_items, ParallelRollouts, ReportMetrics, Select, StandardizeFields, Stateless, StoreToBuffer,
+    par_from_items, ParallelReplay, ParallelRollouts, ReportMetrics, Select, StandardizeFields, Stateless, StoreToBuffer,
     TrainOneStep, Union, UpdatePriorities, UpdateTargetNetwork,
 )
 from tflow.losses import A3CLoss, DQNLoss, PPOLoss
@@ -79,6 +79,10 @@ def an_operator() -> Iter[object]:
 
 def adds_columns() -> Iter[object]:
     return ParallelRollouts(ppo).gather_sync().for_each(ComputeAdvantages())  # ERR PLUGIN flow
+
+
+def takes_of_nothing() -> Iter[object]:
+    return from_range(3).drain().take(2)  # PLUGIN flow
 
 
 # --------------------------------------------------------------------------- placement
@@ -220,6 +224,20 @@ def calls_owed() -> Iter[object]:
 
 def too_few_weights() -> Iter[object]:
     return Union(from_range(3), from_range(4), weights=[1])  # PLUGIN literal
+
+
+def too_few_weights_for_a_list() -> Iter[object]:
+    parts = [from_range(3).filter(bool), from_range(4).filter(bool)]
+    return Union(*parts, weights=[1])  # PLUGIN literal
+
+
+def over_other_actors() -> Iter[object]:
+    some, others = par_from_items([1]), par_from_items([2])
+    return some.par_zip(others).gather_sync()  # PLUGIN literal
+
+
+def asked_for_more() -> Iter[object]:
+    return ParallelReplay(create_replay_actors()).par_filter(bool).gather_async()  # PLUGIN literal
 
 
 def nobody_works() -> Iter[object]:

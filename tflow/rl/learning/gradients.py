@@ -10,11 +10,10 @@ import numpy as np
 
 from tflow.errors import TflowError
 from tflow.rl.data.arrays import Array
-from tflow.rl.data.batch import MultiBatch
+from tflow.rl.data.batch import MultiBatch, Rollout
 from tflow.types import ActorOp, Async, Frozen, Stateless, merged
 
 if TYPE_CHECKING:
-    from tflow.rl.data.batch import Rollout
     from tflow.rl.learning.losses import Loss
     from tflow.rl.rollout.worker import RolloutWorker
 
@@ -41,7 +40,7 @@ def of_one_policy(where: str, item: object) -> None:
         raise TflowError(f"{where}: got a batch of several policies, but it takes one. Select(stream, policy=...) picks it.")
 
 
-class ComputeGradients(ActorOp["RolloutWorker", "Rollout", Gradients]):
+class ComputeGradients(ActorOp["RolloutWorker", Rollout, Gradients]):
     """Computes the gradient of the loss inside the worker, with the weights that sampled the rollout.
 
     Args:

@@ -47,6 +47,9 @@ class AnyReplay(Actors["ReplayActor"]):
 
     limiter: Resident[Limiter] = field(kw_only=True)
 
+    def actor_class(self) -> type | None:
+        return MultiReplayActor if isinstance(self, MultiReplayActors) else ReplayActor
+
     @classmethod
     def stand_in(cls, hint: object, name: str) -> AnyReplay:
         """Replay actors for drawings of functions that need some."""
