@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 RESULTS, PICTURE = Path(__file__).parent / "results", Path(__file__).parents[1] / "docs" / "soak.svg"
 SAVE_EVERY, LOOK_EVERY_S, ROW_EVERY_S = "10s", 2.0, 10.0
 KINDS, SHARES = ("actor", "driver"), (9, 1)
-START_S = 120.0
+START_S = 240.0
 """How long a driver may take until it reports again."""
 POINTS = 60
 """Points of a curve, at equal distances in env steps."""

@@ -77,7 +77,7 @@ def boom(*_):
     raise RuntimeError("no such thing")
 
 columns.broken = boom
-bodies.streams_of = lambda api, fn, scopes, *, marked: boom
+bodies.streams_of = lambda api, fn, scopes, *, marked, strict: boom
 """
 
 

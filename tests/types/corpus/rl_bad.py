@@ -67,9 +67,9 @@ def arguments() -> None:
 
 
 def columns(batch: Batch[Literal["rewards"]], rollout: Rollout) -> None:
-    batch["values"]  # ERR no such column
+    batch["values"]  # ERR no such column PLUGIN columns
     needs_values(batch)  # ERR fewer columns
-    rollout["advantages"]  # ERR nobody has computed them
+    rollout["advantages"]  # ERR nobody has computed them PLUGIN columns
     ComputeAdvantages().compute(batch)  # ERR no values
 
 

@@ -1,0 +1,107 @@
+"""Right code about which mypy is not content, for lack of knowledge, and mistakes that look much like it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.checking.support import run, write
+
+RIGHT = '''
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Literal
+
+from tflow import (
+    Batch, ComputeAdvantages, Iter, Metrics, ParallelReplay, ParallelRollouts, Plan, ReportMetrics, Rollout, StoreToBuffer,
+    Sync, TrainOneStep, Union, create_replay_actors, create_rollout_workers, from_items, par_from_iterables,
+)
+from tflow.actors import AnyWorkers
+from tflow.algos import PPO
+from tflow.losses import A3CLoss, DQNLoss, PPOLoss
+from tflow.rl.envs.samples import MultiCartPole
+
+SETTINGS = {"num_envs": 4, "fragment": 16}
+COMMON = {"num_workers": 2, "num_envs": 2}
+
+
+def options() -> Plan[Metrics]:
+    return replace(PPO(**SETTINGS), **{"gamma": 0.9}).plan()
+
+
+def of_workers() -> AnyWorkers:
+    return create_rollout_workers(env="CartPole-v1", loss=A3CLoss(), **COMMON)
+
+
+def losses_in_a_variable() -> AnyWorkers:
+    losses = {"ppo": PPOLoss(), "dqn": DQNLoss()}
+    return create_rollout_workers(env=MultiCartPole, losses=losses, policy_of=lambda agent: "ppo")
+
+
+def scaled(stream: Iter[float]) -> Iter[float]:
+    for k in (1.0, 2.0):
+        stream = stream.map(lambda item, k=k: item * k)
+    for fn in (abs, math.sqrt, math.floor):
+        stream = stream.map(fn).map(float)
+    return stream
+
+
+def collected() -> Plan[Metrics]:
+    workers = create_rollout_workers(env="CartPole-v1", loss=DQNLoss())
+    replay = create_replay_actors(capacity=5_000, batch=32, min_size=200)
+    flows = []
+    flows.append(ParallelRollouts(workers).gather_async().for_each(StoreToBuffer(replay)).drain())
+    flows.append(ParallelReplay(replay).gather_async().for_each(TrainOneStep(workers)))
+    return ReportMetrics(Union(*flows), workers)
+
+
+def noise() -> list[float]:
+    return [1.0]
+
+
+def of_two_kinds() -> Iter[float]:
+    return par_from_iterables([noise, noise, [1.0]]).gather_sync()
+
+
+def narrower(stream: Iter[Rollout, Sync]) -> None:
+    wanted: Iter[Batch[Literal["obs", "advantages"]], Sync] = stream.with_columns(ComputeAdvantages())
+    print(wanted)
+'''
+
+WRONG = '''
+from tflow import Iter, Metrics, Plan, from_items
+from tflow.algos import PPO
+
+SETTINGS = {"num_envs": 0, "fragment": 16}
+
+
+def refused() -> Plan[Metrics]:
+    return PPO(**SETTINGS).plan()  # 9
+
+
+def text(item: str) -> str:
+    return item
+
+
+def of_another_type() -> Iter[str]:
+    return from_items([1]).map(text)  # 17
+
+
+def annotated() -> list[Iter[str]]:
+    found: list[Iter[str]] = []
+    found.append(from_items([1]))  # 22
+    return found
+'''
+
+
+def test_what_mypy_does_not_know_is_no_mistake(project: Path) -> None:
+    write(project, {"right.py": RIGHT})
+    done = run("right.py", cwd=project)
+    assert (done.returncode, done.stdout) == (0, "No findings in 1 file\n")
+
+
+def test_mistakes_of_the_same_kind_are_found(project: Path) -> None:
+    write(project, {"wrong.py": WRONG})
+    lines = [line.split(":")[1] for line in run("wrong.py", cwd=project).stdout.splitlines() if line.startswith("wrong.py:")]
+    assert lines == ["9", "17", "22"]
