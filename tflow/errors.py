@@ -58,6 +58,10 @@ class ShardFailed(TflowError):
     """An actor died or could not be made."""
 
 
+class StartDied(ShardFailed):
+    """The process of an actor ended before it could begin: somebody ended it, or there was no memory. It may be tried again."""
+
+
 class NoHealthyShards(TflowError):
     """Every actor of a parallel stream is dead."""
 

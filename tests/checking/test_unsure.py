@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.checking.support import run, write
 
-RIGHT = '''
+RIGHT = """
 from __future__ import annotations
 
 import math
@@ -67,9 +67,9 @@ def of_two_kinds() -> Iter[float]:
 def narrower(stream: Iter[Rollout, Sync]) -> None:
     wanted: Iter[Batch[Literal["obs", "advantages"]], Sync] = stream.with_columns(ComputeAdvantages())
     print(wanted)
-'''
+"""
 
-WRONG = '''
+WRONG = """
 from tflow import Iter, Metrics, Plan, from_items
 from tflow.algos import PPO
 
@@ -92,7 +92,7 @@ def annotated() -> list[Iter[str]]:
     found: list[Iter[str]] = []
     found.append(from_items([1]))  # 22
     return found
-'''
+"""
 
 
 def test_what_mypy_does_not_know_is_no_mistake(project: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from tests.algos.test_resume import numbers, plan_of, reports
 from tests.laws.test_restore import Add, Sum
 from tests.laws.world import ray_session
 from tests.on_ray.mortals import is_gone, wait_until
-from tflow import create_actor, from_range
+from tflow import Shard, create_actor, create_actors, from_actors, from_range
 from tflow.algos import ApeX
 from tflow.algos.evaluation import reporting
 from tflow.combinators.actors import Actors
@@ -123,3 +124,41 @@ def test_a_worker_that_dies_just_before_does_not_hinder_a_save(tmp_path: Path) -
         assert after["updates"] == before["updates"] + 40
         assert run.ledger.balanced
         assert {shard.incarnation for pool in session.pools.values() for shard in pool.shards} == {0, 1}
+
+
+class Fragile(Sum):
+    """Its process ends when it begins, or when it is given its state: once for each of the files that it is told."""
+
+    def __init__(self, shard: Shard, *, at_start: Path, at_load: Path) -> None:
+        super().__init__(shard)
+        self.at_load = at_load
+        die_once(at_start)
+
+    def load(self, state: int) -> None:
+        die_once(self.at_load)
+        super().load(state)
+
+
+def die_once(file: Path) -> None:
+    if file.exists():
+        file.unlink()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_an_actor_that_dies_while_it_starts_or_is_given_its_state_is_made_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    at_start, at_load = tmp_path / "start", tmp_path / "load"
+    sums = create_actors(partial(Fragile, at_start=at_start, at_load=at_load), num=2, name="sums")
+    plan = from_actors(sums, Fragile.next).gather_sync().take(8)
+    at_start.touch()
+    with ray_session() as session, plan.run(runtime=session) as first:
+        assert [next(first) for _ in range(4)] == [1, 1, 2, 2]
+        first.save(tmp_path / "saved")
+    assert "died while it was made" in caplog.text
+    at_load.touch()
+    with ray_session() as session, plan.run(resume=tmp_path / "saved", runtime=session) as second:
+        assert list(second) == [3, 3, 4, 4]
+    assert "died before it could answer" in caplog.text
+    assert not at_start.exists()
+    assert not at_load.exists()

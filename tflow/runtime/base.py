@@ -11,7 +11,7 @@ import hashlib
 import logging
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import count
 from types import TracebackType
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 from tflow.combinators import nodes
 from tflow.combinators.actors import Actors, Resident
-from tflow.errors import PlanError, RunClosed, ShardFailed, TflowError
+from tflow.errors import PlanError, RunClosed, ShardFailed, StartDied, TflowError
 from tflow.runtime.cell import attempt_all
 from tflow.runtime.host import NO_PIGGYBACK, Piggyback, Request
 from tflow.runtime.shards import LivePool, LiveShard
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("tflow")
 GONE = "it was removed: its pool was scaled down"
+MOST_STARTS = 3
+"""How often the process of an actor may end before it could begin."""
 
 
 class Owner(Protocol):
@@ -239,7 +241,7 @@ class Runtime(ABC):
                 pool.shards.append(LiveShard(pool, index, handle, incarnation))
             for shard in pool.shards:
                 if shard.handle is not None:
-                    self._wait_until_started(shard)
+                    self.try_again(shard)
         except BaseException:
             del self.pools[actors]
             self._stop(pool.shards)
@@ -252,11 +254,25 @@ class Runtime(ABC):
             for index in range(pool.actors.num):
                 pool.shards.append(LiveShard(pool, index, self._spawn(pool, index, 0)))
             for shard in pool.shards:
-                self._wait_until_started(shard)
+                self.try_again(shard)
         except BaseException:
             self._stop(pool.shards)
             raise
         return pool
+
+    def try_again(self, shard: LiveShard, then: Callable[[], object] = lambda: None) -> None:
+        """Wait until an actor has started, then do something with it. If its process ends meanwhile, it is made again."""
+        for left in reversed(range(MOST_STARTS)):
+            try:
+                self._wait_until_started(shard)
+                then()
+            except StartDied as died:
+                if not left:
+                    raise
+                log.warning("%s It is made again.", died)
+                shard.handle = self._spawn(shard.pool, shard.index, shard.incarnation)
+            else:
+                return
 
     def _spawn(self, pool: LivePool, index: int, incarnation: int) -> object:
         count, seed = max(pool.actors.num, index + 1), derive_seed(pool.seed, index, incarnation)
@@ -290,7 +306,7 @@ class Runtime(ABC):
                 added.append(LiveShard(pool, index, self._spawn(pool, index, incarnation), incarnation))
                 added[-1].join(state, versions)
             for shard in added:
-                self._wait_until_started(shard)
+                self.try_again(shard)
         except BaseException:
             self._stop(added)
             raise

@@ -24,7 +24,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from tflow.combinators import check
 from tflow.combinators.actors import Actors
-from tflow.errors import Deadlock, PlanError, RunClosed, ShardFailed, TflowError
+from tflow.errors import Deadlock, PlanError, RunClosed, ShardFailed, StartDied, TflowError
 from tflow.runtime import cluster
 from tflow.runtime.base import Call, HostLoad, Mailbox, Runtime
 from tflow.runtime.border import SIMPLE, Parcel
@@ -231,7 +231,8 @@ class RayRuntime(Runtime):
                 f"and free are {free}. Ask for less, or make room."
             ) from None
         except exceptions.RayError as error:
-            raise ShardFailed(f"Shard {handle.place} died while it was made: {cluster.brief(error)}.") from None
+            self.starting.pop(handle.start_report, None)
+            raise StartDied(f"Shard {handle.place} died while it was made: {cluster.brief(error)}.") from None
         self.starting.pop(handle.start_report, None)
         if start_report.error is not None:
             raise start_report.error
@@ -342,7 +343,7 @@ class RayRuntime(Runtime):
             try:
                 found.append(ray.get(ref))
             except (*DEAD, *GONE) as error:
-                raise ShardFailed(f"Shard {handle.place} died before it could answer: {cluster.brief(error)}.") from None
+                raise StartDied(f"Shard {handle.place} died before it could answer: {cluster.brief(error)}.") from None
             if isinstance(found[-1], Failed):
                 raise found[-1].error
         return found

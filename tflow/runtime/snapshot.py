@@ -17,7 +17,7 @@ from typing import Any, cast
 from tflow.combinators import graph, nodes
 from tflow.combinators.actors import Actors, Resident
 from tflow.combinators.travel import own_copy
-from tflow.errors import CheckpointError, PlanError
+from tflow.errors import CheckpointError, PlanError, StartDied
 from tflow.runtime.base import Call, HostLoad, Owner
 from tflow.runtime.cell import Cell
 from tflow.runtime.checkpoint_names import CheckpointNames
@@ -382,6 +382,14 @@ class SavedRun:
                 for link in cell.links:
                     programs.setdefault(link.shard, []).append(((cell.position, link.index), link.program))
         hosts = [(names.shards[number], state) for number, state in self.read("hosts")]
-        driver.runtime.load_hosts(
-            [HostLoad(shard.handle, driver.run, driver.fuse, programs.get(shard, []), state) for shard, state in hosts]
-        )
+
+        def load(saved: list[tuple[LiveShard, Encoded]]) -> None:
+            driver.runtime.load_hosts(
+                [HostLoad(shard.handle, driver.run, driver.fuse, programs.get(shard, []), state) for shard, state in saved]
+            )
+
+        try:
+            load(hosts)
+        except StartDied:  # one of them: each by itself, then
+            for each in hosts:
+                driver.runtime.try_again(each[0], partial(load, [each]))
