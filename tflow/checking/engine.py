@@ -11,7 +11,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -84,6 +84,11 @@ class Engine:
         listed.write_text("\n".join(as_argument(file) for file in group.files), encoding="utf-8")
         return self.read(self.run("mypy", *self.options(group.roots), f"@{listed}"))
 
+    @property
+    def cache_folder(self) -> Path:
+        """Where mypy keeps what it knows."""
+        return self.cache if self.redefine else self.cache / "strict"
+
     def options(self, roots: Sequence[str]) -> list[str]:
         config = self.desk / CONFIG
         config.write_text(configuration(self.folder, self.plugin, self.skip, roots, redefine=self.redefine), encoding="utf-8")
@@ -91,7 +96,7 @@ class Engine:
             "--config-file",
             str(config),
             "--cache-dir",
-            str(self.cache if self.redefine else self.cache / "strict"),
+            str(self.cache_folder),
             "--output",
             "json",
         ]
@@ -109,7 +114,7 @@ class Engine:
         )
         return Said(done.returncode, done.stdout, done.stderr)
 
-    def read(self, said: Said) -> list[Finding]:
+    def read(self, said: Said, sources: Sources | None = None) -> list[Finding]:
         """The findings, or ``CheckFailed`` if mypy did not get to the end."""
         lines = [*said.out.splitlines(), *said.err.splitlines()]
         errors = [json.loads(line) for line in lines if line.startswith('{"file": ')]
@@ -127,7 +132,7 @@ class Engine:
             own = [line for line in lines if line.startswith("tflow")]  # the plugin's own words, such as about versions
             words = " ".join(filter(None, lines)) or "it said nothing"
             raise CheckFailed(own[0] if own else f"mypy stopped with exit code {said.code}: {words}")
-        return Sources(self.folder).findings(errors)
+        return (sources or Sources(self.folder)).findings(errors)
 
     def crash(self, said: Said) -> str:
         """One sentence; the traceback goes to a file. What tflow itself raises on purpose is passed on as it is."""
@@ -143,15 +148,15 @@ class Engine:
         return f"mypy {number} crashed{where} ({name}: {words}). The traceback is in {CACHE}/{log.name}."
 
 
-def confirmed(found: list[Finding], folder: Path, *, skip: Sequence[str]) -> list[Finding]:
+def confirmed(found: list[Finding], strictly: Callable[[Sequence[str]], Iterable[Finding]]) -> list[Finding]:
     """Without what mypy says only because names may change their types here, as other checkers allow, or because libraries are
-    not followed: that is no error of the user's. Ours are about streams, whose names do change their types."""
+    not followed: that is no error of the user's. Ours are about streams, whose names do change their types. ``strictly`` checks
+    files without letting names change their types."""
     found = [each for each in found if each.ours or (each.code != ALIAS and not UNFOLLOWED.search(each.message))]
     others = [each for each in found if not each.ours and each.code != SYNTAX]
     if not others:
         return found
-    with Engine(folder, skip=skip, redefine=False) as strict:
-        again = {(each.file, each.line) for each in strict.check(sorted({each.file for each in others}))}
+    again = {(each.file, each.line) for each in strictly(sorted({each.file for each in others}))}
     return [each for each in found if each.ours or each.code == SYNTAX or (each.file, each.line) in again]
 
 

@@ -129,7 +129,7 @@ class _Roots:
 
 def imported(path: Path) -> set[str]:
     """The modules that a file imports by their full names. (A glance: mypy reads it properly.)"""
-    text = path.read_text(encoding="utf-8", errors="ignore")
+    text = path.read_text(encoding="utf-8", errors="ignore") if path.exists() else ""  # in an editor, it may not be saved yet
     found = set[str]()
     for source, several in IMPORT.findall(text):
         names = [source] if source else [name.split()[0] for name in several.split(",") if name.split()]
