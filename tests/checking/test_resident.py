@@ -84,6 +84,17 @@ def test_a_process_that_died_is_replaced(tmp_path: Path, short_plugin: str) -> N
     assert second.process.poll() is not None, "nothing is left running"
 
 
+def test_a_cache_that_cannot_be_read_is_written_again(tmp_path: Path, short_plugin: str) -> None:
+    write(tmp_path, {"a.py": "x: int = ''\n"})
+    with ResidentEngine(tmp_path, plugin=short_plugin) as engine:
+        engine.check(["a.py"])
+        kept = [path for path in engine.cache_folder.rglob("*") if path.is_file() and path.name != "written"]
+    for path in kept:
+        path.write_bytes(b"nonsense")
+    with ResidentEngine(tmp_path, plugin=short_plugin) as engine:
+        assert len(engine.check(["a.py"])) == 1
+
+
 def test_a_process_that_hangs_is_ended_with_a_sentence(tmp_path: Path, short_plugin: str) -> None:
     write(tmp_path, {"a.py": ""})
     with ResidentEngine(tmp_path, plugin=short_plugin) as engine:

@@ -44,7 +44,7 @@ MANY = 50
 UNSEEN = FileData(0.0, -1, "")
 
 
-class Request(TypedDict):
+class CheckRequest(TypedDict):
     """Which files to check. ``texts`` are those of files that are not saved; ``record`` names files whose streams are wanted."""
 
     files: list[str]
@@ -124,13 +124,13 @@ class Checks:
         self.arguments = list(arguments)
         self.files = Texts()
         self.server: Server | None = None
-        self.record = recorder.Recorder()
+        self.record = recorder.StreamRecorder()
         self.waiting: set[str] = set()
         """Files whose records are out of date until nothing is in the way of checking them."""
         self.asked: set[str] = set()
         """Files whose streams were wanted before."""
 
-    def answer(self, request: Request) -> dict[str, object]:
+    def answer(self, request: CheckRequest) -> dict[str, object]:
         """Check, and say what mypy says, as if it had been run: its output, its errors and its exit code."""
         out, err = StringIO(), StringIO()
         try:
@@ -143,7 +143,7 @@ class Checks:
             return {"out": out.getvalue(), "err": err.getvalue(), "status": code or 2, "broken": True}
         return {"out": said["out"], "err": said["err"] or err.getvalue(), "status": said["status"]} | self.recorded(request, said)
 
-    def check(self, request: Request) -> dict[str, str]:
+    def check(self, request: CheckRequest) -> dict[str, str]:
         self.files.replace(request["texts"])
         self.waiting |= self.files.changed(request["files"])
         first = self.server is None
@@ -172,9 +172,9 @@ class Checks:
         """Files in which something was found that the cache remembers, and mypy does not repeat when it starts from there."""
         manager = self.server.fine_grained_manager if self.server is not None else None
         states = manager.graph.values() if manager is not None else ()
-        return [state.path for state in states if state.path in files and getattr(state, "error_lines", True)]
+        return [state.path for state in states if state.path and state.path in files and getattr(state, "error_lines", True)]
 
-    def recorded(self, request: Request, said: Mapping[str, str]) -> dict[str, object]:
+    def recorded(self, request: CheckRequest, said: Mapping[str, str]) -> dict[str, object]:
         """What was recorded of files. Behind a syntax error, it is what was recorded before."""
         blocked = '"code": "syntax"' in said["out"] + said["err"]
         self.record.settle(set() if blocked else self.waiting)

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from shutil import rmtree
 from typing import IO, cast
 
 from tflow.checking.engine import PLUGIN, Engine, Said, as_argument, environment
@@ -34,7 +35,7 @@ class Checked:
     """All files of the project that were followed."""
 
 
-class Resident:
+class ResidentProcess:
     """A process that was started for some folders in which module names begin. It ends with us: its input is closed then."""
 
     def __init__(self, options: Sequence[str], folder: Path, log: Path) -> None:
@@ -82,15 +83,15 @@ class Resident:
 class ResidentEngine(Engine):
     """Checks files again and again, each time only what a change can affect. Where names collide there are several processes.
 
-    A process that has a fault is replaced, since what it kept may be the reason; only if a fresh one fails too, it is
-    ``CheckFailed``.
+    A process that has a fault is replaced once, since what it kept, or what it started from, may be the reason; only if the other
+    fails too, it is ``CheckFailed``.
     """
 
     limit_s = LIMIT_S
 
     def __init__(self, folder: Path, *, skip: Sequence[str] = (), plugin: str = PLUGIN, redefine: bool = True) -> None:
         super().__init__(folder, skip=skip, plugin=plugin, redefine=redefine)
-        self.residents: dict[tuple[str, ...], Resident] = {}
+        self.residents: dict[tuple[str, ...], ResidentProcess] = {}
         """By the folders in which module names begin."""
 
     @property
@@ -120,22 +121,28 @@ class ResidentEngine(Engine):
         return found
 
     def answer(self, group: FileGroup, request: Mapping[str, object]) -> dict[str, object]:
+        try:
+            return self.asked(group, request)
+        except CheckFailed:
+            return self.asked(group, request)
+
+    def asked(self, group: FileGroup, request: Mapping[str, object]) -> dict[str, object]:
+        """The answer of the process for these files. One that fails is ended; what a new one started from is removed with it."""
         fresh = group.roots not in self.residents
         if fresh:
             log = self.desk / f"resident-{len(self.residents)}.txt"
             options = [*self.options(group.roots), *([WHOLE] if self.plugin == PLUGIN else [])]
-            self.residents[group.roots] = Resident(options, self.folder, log)
-        resident = self.residents[group.roots]
+            self.residents[group.roots] = ResidentProcess(options, self.folder, log)
         try:
-            answer = resident.ask(request, self.limit_s)
+            answer = self.residents[group.roots].ask(request, self.limit_s)
             if answer.get("broken"):
                 self.read(Said(cast("int", answer["status"]), str(answer["out"]), str(answer["err"])))
                 raise CheckFailed("mypy stopped, and did not say why.")
         except CheckFailed:
             self.residents.pop(group.roots).end()
             if fresh:
-                raise
-            return self.answer(group, request)
+                rmtree(self.cache_folder, ignore_errors=True)
+            raise
         return answer
 
     def close(self) -> None:

@@ -131,8 +131,9 @@ def place_of(stream: Instance) -> str:
     if kind == shapes.PLAN or len(stream.args) < 2:
         return ""
     if kind == shapes.PAR_ITER:
-        actors = shapes.name_of(stream.args[2]) if len(stream.args) > 2 else "object"
-        return "actors" if actors in ("object", "Any") else f"actors: {actors}"
+        actors = get_proper_type(stream.args[2]) if len(stream.args) > 2 else None
+        known = isinstance(actors, Instance) and actors.type.fullname != "builtins.object"
+        return f"actors: {shapes.name_of(actors)}" if known else "actors"
     sync = shapes.as_base(stream.args[1], shapes.SYNC) is not None
     return f"driver · {'sync' if sync else 'async'}"
 

@@ -91,7 +91,7 @@ class Unit:
     proposals: list[ProposalRecord] = field(default_factory=list)
 
 
-class Recorder:
+class StreamRecorder:
     """By file and function: what was recorded last. What is being recorded is kept apart until ``settle``."""
 
     def __init__(self) -> None:
@@ -128,16 +128,16 @@ class Recorder:
         return found
 
 
-_active: list[Recorder] = []
+_active: list[StreamRecorder] = []
 
 
-def active() -> Recorder | None:
+def active() -> StreamRecorder | None:
     """Who records at the moment; None in usual runs of mypy."""
     return _active[-1] if _active else None
 
 
 @contextmanager
-def recording(into: Recorder) -> Iterator[None]:
+def recording(into: StreamRecorder) -> Iterator[None]:
     """Record what is checked inside."""
     _active.append(into)
     try:

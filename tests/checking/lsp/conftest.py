@@ -10,10 +10,10 @@ import pytest
 
 from tflow.checking.engine import CACHE
 from tflow.checking.lsp.session import Session
-from tflow.checking.lsp.views import View
+from tflow.checking.lsp.views import FileView
 
 CACHES = ("resident", "resident-strict")
-Check = Callable[[str], View]
+Check = Callable[[str], FileView]
 
 
 @pytest.fixture(scope="session")

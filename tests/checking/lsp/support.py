@@ -46,8 +46,8 @@ def applied(text: str, changes: Iterable[Change]) -> str:
     """The text after all changes, which count from the text before."""
     lines = text.split("\n")
     starts = [0]
-    for line in lines:
-        starts.append(starts[-1] + len(line) + 1)
+    for each in lines:
+        starts.append(starts[-1] + len(each) + 1)
     for change in sorted(changes, key=lambda change: change.span.start, reverse=True):
         (line, column), (end_line, end_column) = change.span.start, change.span.end
         text = text[: starts[line] + column] + change.text + text[starts[end_line] + end_column :]

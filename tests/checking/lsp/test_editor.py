@@ -1,4 +1,4 @@
-"""A real editor: Neovim, without a screen, shows diagnostics and the types of streams, and repairs a plan."""
+"""A real editor: Neovim, without a screen and set up as docs/checking.md says, shows what is wrong, hints, and repairs a plan."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.checking.lsp.support import A3C
 from tests.checking.support import SCRIPT, write
+from tests.checking.test_docs_page import blocks
 
 NVIM = shutil.which("nvim")
 SCRIPT_OF_EDITOR = Path(__file__).parent / "editor.lua"
@@ -22,9 +22,10 @@ SCRIPT_OF_EDITOR = Path(__file__).parent / "editor.lua"
 def test_neovim_shows_and_repairs_a_plan(folder: Path) -> None:
     wrong = A3C.replace("        .par_for_each(ComputeGradients())\n", "")
     write(folder, {"plan.py": wrong})
-    command = [str(NVIM), "--headless", "-u", "NONE", "-n", "-c", f"luafile {SCRIPT_OF_EDITOR}"]
-    server = json.dumps([sys.executable, str(SCRIPT), "lsp"])
-    done = subprocess.run(command, cwd=folder, env=os.environ | {"SERVER": server}, capture_output=True, text=True, timeout=300)
+    write(folder, {"init.lua": blocks("lua")[1]})
+    command = [str(NVIM), "--headless", "-u", "init.lua", "-n", "-c", f"luafile {SCRIPT_OF_EDITOR}", "-c", "qall!"]
+    path = {"PATH": os.pathsep.join([str(SCRIPT.parent), os.environ["PATH"]])}
+    done = subprocess.run(command, cwd=folder, env=os.environ | path, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     shown = json.loads((folder / "shown.json").read_text())
     (found,) = shown["diagnostics"]

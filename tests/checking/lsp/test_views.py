@@ -8,7 +8,7 @@ from tests.checking.lsp.conftest import Check
 from tests.checking.lsp.support import A3C, IMPORTS
 from tflow.checking.lsp.hover import hover, law_called, page
 from tflow.checking.lsp.session import Session
-from tflow.checking.lsp.views import Moved, View
+from tflow.checking.lsp.views import FileView, Moved
 
 
 def place(text: str, part: str) -> tuple[int, int]:
@@ -16,7 +16,7 @@ def place(text: str, part: str) -> tuple[int, int]:
     return before.count("\n"), len(before) - before.rfind("\n") - 1
 
 
-def hints(view: View) -> dict[str, str]:
+def hints(view: FileView) -> dict[str, str]:
     return {view.lines[hint.line].strip(): hint.text for hint in view.hints()}
 
 

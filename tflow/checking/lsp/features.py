@@ -14,7 +14,7 @@ from pygls import uris
 from tflow.checking.findings import Finding
 from tflow.checking.lsp.hover import hover, law_called, page
 from tflow.checking.lsp.server import TflowServer, span_of
-from tflow.checking.lsp.views import Repair, Span, View
+from tflow.checking.lsp.views import FileView, Repair, Span
 
 DRAW, LAW = "tflow.drawPlan", "tflow.openLaw"
 DRAWING_S = 60
@@ -84,13 +84,13 @@ def lenses(ls: TflowServer, params: types.CodeLensParams) -> list[types.CodeLens
     return [
         types.CodeLens(
             range=ls.range(view, Span((each.line, 0), (each.line, 0))),
-            command=types.Command("draw plan", DRAW, arguments=[uri, each.name]),
+            command=types.Command("draw plan", DRAW, arguments=[uri, each.name, "svg"]),
         )
         for each in view.functions
     ]
 
 
-async def draw(ls: TflowServer, uri: str, name: str, form: str = "svg") -> str | None:
+async def draw(ls: TflowServer, uri: str, name: str, form: str) -> str | None:
     """``tflow.drawPlan``: draw the plan of a function with ``tflow graph``, in a process of its own, since that imports the file.
     Answers where the drawing is; None if there is none."""
     file, suffix = ls.file_of(uri), {"svg": ".svg", "mermaid": ".mmd"}.get(form)
@@ -146,7 +146,7 @@ def make_server() -> TflowServer:
     return server
 
 
-def action(ls: TflowServer, view: View, uri: str, finding: Finding, repair: Repair) -> types.CodeAction:
+def action(ls: TflowServer, view: FileView, uri: str, finding: Finding, repair: Repair) -> types.CodeAction:
     """An edit that an editor can make."""
     edits = [types.TextEdit(ls.range(view, change.span), change.text) for change in repair.changes]
     return types.CodeAction(

@@ -8,13 +8,13 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 
-from tflow.checking.lsp.views import Stream, View
+from tflow.checking.lsp.views import FileView, ShownStream
 from tflow.laws import LAWS, Law, laws_of
 
 ROOT = Path(__file__).parents[3]
 
 
-def hover(view: View, stream: Stream) -> str:
+def hover(view: FileView, stream: ShownStream) -> str:
     """All of it, as markdown."""
     parts = [f"**`{stream.type}`**{f' · {stream.where}' if stream.where else ''}"]
     made = operator(stream.maker)
@@ -27,7 +27,7 @@ def hover(view: View, stream: Stream) -> str:
     return "\n\n".join(parts)
 
 
-def drawing(view: View, stream: Stream) -> str:
+def drawing(view: FileView, stream: ShownStream) -> str:
     """The plan so far: an operator per line, with what it yields, and where."""
     way = view.way_to(stream)
     width = max(len(each.label) for each in way)

@@ -15,7 +15,7 @@ from pygls.workspace import TextDocument
 
 from tflow.checking.findings import SYNTAX, Finding
 from tflow.checking.lsp.session import Session
-from tflow.checking.lsp.views import Place, Span, View
+from tflow.checking.lsp.views import FileView, Place, Span
 from tflow.checking.pages import pages
 from tflow.errors import TflowError
 
@@ -80,7 +80,7 @@ class TflowServer(LanguageServer):
             self.said.add(sentence)
             self.window_show_message(types.ShowMessageParams(types.MessageType.Error, sentence))
 
-    def publish(self, views: Mapping[str, View]) -> None:
+    def publish(self, views: Mapping[str, FileView]) -> None:
         for file, document in self.documents().items():
             view = views.get(file)
             if view is not None and view.text == document.source:  # otherwise, a newer one follows
@@ -92,7 +92,7 @@ class TflowServer(LanguageServer):
         if workspace is not None and workspace.code_lens is not None and workspace.code_lens.refresh_support:
             self.workspace_code_lens_refresh(None)
 
-    def shown(self, view: View) -> list[Finding]:
+    def shown(self, view: FileView) -> list[Finding]:
         broken = [view.broken] if view.broken is not None and self.everything else []
         return [*broken, *view.shown(everything=self.everything)]
 
@@ -114,26 +114,26 @@ class TflowServer(LanguageServer):
             return ""
         return PurePath(os.path.relpath(path, self.folder)).as_posix()
 
-    def view(self, uri: str) -> View:
+    def view(self, uri: str) -> FileView:
         """What is known of a file, for the text that it has now; nothing before it was checked."""
         found = self.session.views.get(self.file_of(uri)) if self.session is not None else None
-        return (found or View()).moved_to(self.workspace.get_text_document(uri).source)
+        return (found or FileView()).moved_to(self.workspace.get_text_document(uri).source)
 
-    def position(self, view: View, place: Place) -> types.Position:
+    def position(self, view: FileView, place: Place) -> types.Position:
         """A place as the editor counts: characters are one or two units."""
         codec = self.workspace.position_codec
         line, column = place
         text = view.lines[line] if line < len(view.lines) else ""
         return types.Position(line, codec.client_num_units(text[:column]))
 
-    def place(self, view: View, position: types.Position) -> Place:
+    def place(self, view: FileView, position: types.Position) -> Place:
         found = self.workspace.position_codec.position_from_client_units(view.lines, position)
         return found.line, found.character
 
-    def range(self, view: View, span: Span) -> types.Range:
+    def range(self, view: FileView, span: Span) -> types.Range:
         return types.Range(self.position(view, span.start), self.position(view, span.end))
 
-    def diagnostic(self, finding: Finding, view: View) -> types.Diagnostic:
+    def diagnostic(self, finding: Finding, view: FileView) -> types.Diagnostic:
         return types.Diagnostic(
             range=self.range(view, span_of(finding)),
             message=finding.in_full,

@@ -9,7 +9,7 @@ from pathlib import Path
 from tflow.checking.config import settings
 from tflow.checking.engine import confirmed
 from tflow.checking.findings import SYNTAX, Finding
-from tflow.checking.lsp.views import View, view_of
+from tflow.checking.lsp.views import FileView, view_of
 from tflow.checking.resident import Checked, ResidentEngine
 
 
@@ -21,12 +21,12 @@ class Session:
         self.project = settings(folder)
         self.engine = ResidentEngine(folder, skip=self.project.skip)
         self.strict = ResidentEngine(folder, skip=self.project.skip, redefine=False) if everything else None
-        self.views: dict[str, View] = {}
+        self.views: dict[str, FileView] = {}
         """By file, named from the folder."""
         self.known: dict[str, None] = {}
         """Files that were open once, or are imported by such: changes there matter, too."""
 
-    def check(self, texts: Mapping[str, str]) -> dict[str, View]:
+    def check(self, texts: Mapping[str, str]) -> dict[str, FileView]:
         """What is known of the files that are open now, after a check of these texts."""
         self.known = {file: None for file in self.known if file in texts or (self.folder / file).exists()}
         self.known |= dict.fromkeys(texts)
@@ -45,11 +45,11 @@ class Session:
             return found
         return confirmed(found, lambda _: strict.checked(files, texts).findings)
 
-    def view(self, file: str, text: str, found: list[Finding], broken: list[Finding], checked: Checked) -> View:
+    def view(self, file: str, text: str, found: list[Finding], broken: list[Finding], checked: Checked) -> FileView:
         """Where there is a syntax error, mypy says nothing else: what was known before holds then, as far as it can."""
         if broken:
             here = next((each for each in broken if each.file == file), None)
-            return replace(self.views.get(file, View()).moved_to(text), broken=here)
+            return replace(self.views.get(file, FileView()).moved_to(text), broken=here)
         return view_of(text, [each for each in found if each.file == file], checked.records.get(file, {}))
 
     def close(self) -> None:

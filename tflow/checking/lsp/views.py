@@ -35,7 +35,7 @@ class Span:
 
 
 @dataclass(frozen=True)
-class Stream:
+class ShownStream:
     """An expression that is a stream."""
 
     id: int
@@ -90,12 +90,12 @@ class Hint:
 
 
 @dataclass(frozen=True)
-class View:
+class FileView:
     """All of it, as of one check."""
 
     text: str = ""
     findings: tuple[Finding, ...] = ()
-    streams: tuple[Stream, ...] = ()
+    streams: tuple[ShownStream, ...] = ()
     functions: tuple[Function, ...] = ()
     repairs: tuple[Repair, ...] = ()
     broken: Finding | None = field(default=None)
@@ -106,7 +106,7 @@ class View:
         return self.text.split("\n")
 
     @cached_property
-    def by_id(self) -> dict[int, Stream]:
+    def by_id(self) -> dict[int, ShownStream]:
         return {stream.id: stream for stream in self.streams}
 
     def repairs_of(self, finding: Finding) -> list[Repair]:
@@ -120,23 +120,23 @@ class View:
 
     def hints(self) -> list[Hint]:
         """One for each line on which a stream is made: of several, the last."""
-        last: dict[int, Stream] = {}
+        last: dict[int, ShownStream] = {}
         for stream in self.streams:
             line = stream.span.end[0]
             if stream.hinted and (line not in last or stream.span.end >= last[line].span.end):
                 last[line] = stream
         return [Hint(line, len(self.lines[line].rstrip()), stream.summary) for line, stream in sorted(last.items())]
 
-    def stream_at(self, place: Place) -> Stream | None:
+    def stream_at(self, place: Place) -> ShownStream | None:
         """The innermost stream there."""
         inside = [stream for stream in self.streams if stream.span.has(place)]
         return min(inside, key=lambda stream: _size(stream.span), default=None)
 
-    def way_to(self, stream: Stream) -> list[Stream]:
+    def way_to(self, stream: ShownStream) -> list[ShownStream]:
         """The operators that lead to a stream, the first one first; names stand for what they were set to."""
-        seen: dict[int, Stream] = {}
+        seen: dict[int, ShownStream] = {}
 
-        def follow(each: Stream) -> None:
+        def follow(each: ShownStream) -> None:
             if each.id in seen:
                 return
             for number in each.inputs:
@@ -148,7 +148,7 @@ class View:
         follow(stream)
         return list(seen.values())
 
-    def moved_to(self, text: str) -> View:
+    def moved_to(self, text: str) -> FileView:
         """The same for a text that is a little different: what is in lines that have changed is left out."""
         if text == self.text:
             return self
@@ -193,7 +193,7 @@ class Moved:
         return [replace(finding, line=line + 1, end_line=last + 1) for line in lines for last in ends]
 
 
-def view_of(text: str, findings: Iterable[Finding], record: Record) -> View:
+def view_of(text: str, findings: Iterable[Finding], record: Record) -> FileView:
     """Put together what was found and what was recorded. mypy counts lines from 1 and columns in bytes."""
     lines = text.split("\n")
 
@@ -204,7 +204,7 @@ def view_of(text: str, findings: Iterable[Finding], record: Record) -> View:
         return Span(place(each["line"], each["column"]), place(each["end_line"], each["end_column"]))
 
     streams = [
-        Stream(
+        ShownStream(
             id=each["id"],
             span=span(each),
             type=each["type"],
@@ -230,7 +230,7 @@ def view_of(text: str, findings: Iterable[Finding], record: Record) -> View:
         for each in _all(record, "proposals")
     ]
     functions = [Function(each["name"], each["line"] - 1) for each in _all(record, "functions")]
-    return View(text, tuple(findings), tuple(streams), tuple(functions), tuple(repairs))
+    return FileView(text, tuple(findings), tuple(streams), tuple(functions), tuple(repairs))
 
 
 def _all(record: Record, kind: str) -> list[dict[str, Any]]:  # Any: plain values, from JSON
