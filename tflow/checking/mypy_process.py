@@ -208,8 +208,9 @@ class Checks:
         return Path(self.folder) / STAMP
 
     def key(self) -> str:
+        """What a cache is good for. Of another environment, mypy can start from none: its libraries are elsewhere."""
         config = Path(self.arguments[self.arguments.index("--config-file") + 1]).read_text(encoding="utf-8")
-        parts = (config, tflow.mypy_plugin.DIGEST, mypy_version, sys.version)
+        parts = (config, tflow.mypy_plugin.DIGEST, mypy_version, mypy.build.__file__, sys.version, sys.prefix)
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
     def is_written(self) -> bool:

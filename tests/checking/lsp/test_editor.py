@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -22,10 +22,10 @@ SCRIPT_OF_EDITOR = Path(__file__).parent / "editor.lua"
 def test_neovim_shows_and_repairs_a_plan(folder: Path) -> None:
     wrong = A3C.replace("        .par_for_each(ComputeGradients())\n", "")
     write(folder, {"plan.py": wrong})
-    write(folder, {"init.lua": blocks("lua")[1]})
+    server = ", ".join(map(json.dumps, [sys.executable, str(SCRIPT), "lsp"]))
+    write(folder, {"init.lua": blocks("lua")[1].replace('"tflow", "lsp"', server)})
     command = [str(NVIM), "--headless", "-u", "init.lua", "-n", "-c", f"luafile {SCRIPT_OF_EDITOR}", "-c", "qall!"]
-    path = {"PATH": os.pathsep.join([str(SCRIPT.parent), os.environ["PATH"]])}
-    done = subprocess.run(command, cwd=folder, env=os.environ | path, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     shown = json.loads((folder / "shown.json").read_text())
     (found,) = shown["diagnostics"]
