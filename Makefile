@@ -10,7 +10,7 @@ STAMP := .venv/ready
 # Tests start hundreds of processes: without compiled files, each compiles tflow anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test test-full quick lint types tests test-mypy-range pin search mutants learn learn-all curves peers bench bench-rl bench-ray bench-check bench-ppo bench-sac bench-cheetah bench-guards bench-checkpoint soak bench-dqn bench-pong bench-where clean
+.PHONY: help setup demo test test-full vscode quick lint types tests test-mypy-range pin search mutants learn learn-all curves peers bench bench-rl bench-ray bench-check bench-ppo bench-sac bench-cheetah bench-guards bench-checkpoint soak bench-dqn bench-pong bench-where clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -46,7 +46,10 @@ tests: setup
 	$(BIN)/pytest -q -n 2 -m 'not ray and not full'
 	HYPOTHESIS_PROFILE=ray $(BIN)/pytest -q -n 2 --dist loadfile -m 'ray and not full'
 
-test-full: lint types  ## Everything: as test, and all laws on Ray, more examples, slow runs (before a release; 15 minutes)
+vscode:  ## Build and lint the extension for Visual Studio Code (needs npm)
+	cd editors/vscode && npm ci --no-audit --no-fund && npm run build && npm run lint
+
+test-full: lint types vscode  ## Everything: as test, and all laws on Ray, more examples, slow runs (before a release; 15 minutes)
 	@echo 'On top of make test: five times as many examples per property, and these tests:'
 	@$(BIN)/pytest --collect-only -qq -m full
 	HYPOTHESIS_PROFILE=full $(BIN)/pytest -q -n 2 -m 'not ray'

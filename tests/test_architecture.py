@@ -60,7 +60,7 @@ MAY_IMPORT = {
         "commands",
     },
     "mypy_plugin": {"__init__", "domain", "sentences", "mypy_plugin"},
-    "checking": {"errors", "extras", "mypy_plugin", "checking"},
+    "checking": {"errors", "extras", "laws", "mypy_plugin", "checking"},
     "drawing": {"types", "errors", "marks", "combinators", "loading", "drawing"},
     "testing": {"types", "live", "errors", "state", "extras", "laws", "combinators", "runtime", "rl", "testing", "pytest_plugin"},
     "pytest_plugin": set(),

@@ -12,6 +12,7 @@ from typer.exceptions import TyperException
 
 from tflow import __version__
 from tflow.checking.command import check
+from tflow.checking.lsp.command import lsp
 from tflow.commands.algos import algos
 from tflow.commands.evaluate import evaluate
 from tflow.commands.presets import presets
@@ -49,6 +50,7 @@ app.command("eval")(evaluate)
 app.command("algos")(algos)
 app.command("presets")(presets)
 app.command("check")(check)
+app.command("lsp")(lsp)
 app.command("graph", context_settings=FLAGS)(graph)
 
 

@@ -40,6 +40,8 @@ class Domain:
     """What turns lists of batches into batches."""
     select: str = ""
     """What picks one part out of several that have names."""
+    ends: str = ""
+    """The qualified name of the class that makes a plan of a stream, and of actors."""
     picks: Mapping[str, str] = field(default_factory=dict)
     """By qualified name of a class that picks a part: its argument that names the part."""
     names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

@@ -152,10 +152,16 @@ def not_stored(operator: str, name: str, places: Sequence[str]) -> str:
     return f'{operator}: there is no buffer of the policy "{name}", {there}.{_did_you_mean_the_name(name, places)}'
 
 
-def _did_you_mean_the_name(name: str, known: Sequence[str]) -> str:
+def near(name: str, known: Sequence[str]) -> str:
+    """The name that was probably meant; empty if none is like it."""
     small = {each.lower(): each for each in known}
-    near = get_close_matches(name.lower(), small, 1)
-    return f' Did you mean "{small[near[0]]}"?' if near else ""
+    found = get_close_matches(name.lower(), small, 1)
+    return small[found[0]] if found else ""
+
+
+def _did_you_mean_the_name(name: str, known: Sequence[str]) -> str:
+    meant = near(name, known)
+    return f' Did you mean "{meant}"?' if meant else ""
 
 
 def consumed_twice(stream: str, first: str, second: str) -> str:

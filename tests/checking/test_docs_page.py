@@ -14,7 +14,6 @@ import pytest
 import yaml  # type: ignore[import-untyped]  # without types of its own
 
 from tests.checking.support import SCRIPT, WRONG, run, write
-from tests.checking.test_watch import Watched
 from tflow import PlanError
 from tflow.checking.config import settings
 from tflow.checking.engine import CACHE
@@ -71,7 +70,7 @@ def test_the_commands_of_the_page_exist(tmp_path: Path) -> None:
 
 
 def test_the_settings_of_projects_are_accepted(tmp_path: Path) -> None:
-    plugin, project = blocks("toml")
+    plugin, project, _ = blocks("toml")
     assert tomllib.loads(plugin) == {"tool": {"mypy": {"plugins": ["tflow.mypy_plugin"]}}}
     write(tmp_path, {"pyproject.toml": project})
     read = settings(tmp_path)
@@ -81,50 +80,17 @@ def test_the_settings_of_projects_are_accepted(tmp_path: Path) -> None:
 # ------------------------------------------------------------------- editors
 
 
-def test_the_problem_matcher_of_vs_code_fits(output: str) -> None:
-    _, tasks = map(json.loads, blocks("json"))
-    (task,) = tasks["tasks"]
-    pattern = task["problemMatcher"]["pattern"]
-    found = [match for line in output.splitlines() if (match := re.search(pattern["regexp"], line))]
-    fields = [tuple(match[pattern[name]] for name in ("file", "line", "column", "code")) for match in found]
-    assert fields == PLACES
-    assert found[0][pattern["message"]].startswith('The stream "rewards"')
-    assert found[0][pattern["message"]].endswith("split()`.")
-    cell = re.search(pattern["regexp"], "nb/a.ipynb:cell 3:2:5: Not so.  [tflow-linear]")
-    assert cell is not None
-    assert [cell[pattern[name]] for name in ("file", "line", "column")] == ["nb/a.ipynb", "2", "5"]
+def test_the_settings_of_vs_code_exist() -> None:
+    settings, _ = map(json.loads, blocks("json"))
+    package = json.loads((ROOT / "editors" / "vscode" / "package.json").read_text())
+    assert settings.keys() == package["contributes"]["configuration"]["properties"].keys()
 
 
-def test_vs_code_knows_when_a_check_begins_and_ends(tmp_path: Path) -> None:
-    (task,) = json.loads(blocks("json")[1])["tasks"]
-    background = task["problemMatcher"]["background"]
-    for files in ({"a.py": ""}, {"b.py": ""}):
-        write(tmp_path, files)
-        watched = Watched(tmp_path)
-        watched.watch.turn()
-        begins = [bool(re.search(background["beginsPattern"], line)) for line in watched.said]
-        ends = [bool(re.search(background["endsPattern"], line)) for line in watched.said]
-        assert begins == [True, False, False]
-        assert ends == [False, False, True]
-
-
-def test_the_pattern_of_neovim_fits(output: str) -> None:
-    (code,) = blocks("lua")
-    (pattern,) = re.findall(r'"(\^\(.*\$)"', code)
-    groups = re.findall(r'"(\w+)"', re.findall(r"\{ (\"file\".*?) \}", code)[0])
-    found = [
-        dict(zip(groups, match.groups(), strict=True))
-        for line in output.splitlines()
-        if (match := as_regexp(pattern).match(line))
-    ]
-    assert [(each["file"], each["lnum"], each["col"], each["code"]) for each in found] == PLACES
-
-
-def as_regexp(lua: str) -> re.Pattern[str]:
-    """A pattern of Lua as one of Python, as far as the page needs it. Groups, sets and repetition are alike."""
-    letters = {"%d": r"\d", "%s": r"\s", "%w": "a-zA-Z0-9", "%[": r"\[", "%]": r"\]"}
-    assert set(re.findall(r"%.", lua)) <= letters.keys()
-    return re.compile(re.sub(r"%.", lambda found: letters[found[0]], lua))
+def test_every_editor_starts_the_server() -> None:
+    """The older of both recipes for Neovim runs in ``tests/checking/lsp/test_editor.py``."""
+    assert all('cmd = { "tflow", "lsp" }' in recipe for recipe in blocks("lua"))
+    helix = tomllib.loads(blocks("toml")[2])
+    assert helix["language-server"]["tflow"] == {"command": "tflow", "args": ["lsp"]}
 
 
 def test_the_output_filter_of_pycharm_fits(output: str) -> None:

@@ -13,7 +13,7 @@ from tests.checking.support import RIGHT, WRONG, WRONG_LINE, places, write
 from tflow.checking import engine as engines
 from tflow.checking.engine import CACHE, Engine, Said, configuration
 from tflow.checking.findings import CheckFailed, sorted_out
-from tflow.checking.watch import DaemonEngine
+from tflow.checking.resident import ResidentEngine
 from tflow.errors import MissingExtra
 
 RULES = "from typing import Any\ndef linear(x: int) -> Any: ...\ndef unchecked() -> Any: ...\ndef crash() -> Any: ...\n"
@@ -122,7 +122,7 @@ def a3c() -> Iter[TrainStats]:
 # ------------------------------------------------------------------- runs that did not get to the end
 
 
-@pytest.mark.parametrize("kind", [Engine, DaemonEngine])
+@pytest.mark.parametrize("kind", [Engine, ResidentEngine])
 def test_a_crash_is_a_sentence_and_the_traceback_is_kept(kind: type[Engine], tmp_path: Path, short_plugin: str) -> None:
     folder = tmp_path / "p"
     write(folder, {"rules.py": RULES, "a.py": "from rules import crash\ncrash()\n"})
@@ -134,7 +134,7 @@ def test_a_crash_is_a_sentence_and_the_traceback_is_kept(kind: type[Engine], tmp
     assert "in get_function_hook" in (folder / CACHE / "crash.txt").read_text()
 
 
-@pytest.mark.parametrize("kind", [Engine, DaemonEngine])
+@pytest.mark.parametrize("kind", [Engine, ResidentEngine])
 @pytest.mark.parametrize(
     ("body", "sentence"),
     [

@@ -19,7 +19,7 @@ from tflow.checking.engine import CACHE, Engine
 from tflow.checking.findings import Finding
 from tflow.checking.layout import file_groups, python_files
 from tflow.checking.notebooks import joined, notebook, without_magics, write_newer
-from tflow.checking.watch import DaemonEngine
+from tflow.checking.resident import ResidentEngine
 from tflow.errors import PlanError
 
 RULES = "from typing import Any\ndef linear(x: int) -> Any: ...\n"
@@ -259,7 +259,7 @@ def test_lines_of_other_cells_are_named(tmp_path: Path) -> None:
 def test_the_daemon_sees_edits_of_notebooks(tmp_path: Path, short_plugin: str) -> None:
     """All within a second, and some leave the size as it was."""
     edits = [["x: int = ''"], ["x: int = 11"], ["x: str = 11"], ["x = (", "y: str = 1"], ["y: str = 1"], []]
-    with DaemonEngine(tmp_path, plugin=short_plugin) as daemon:
+    with ResidentEngine(tmp_path, plugin=short_plugin) as daemon:
         found, daemons = [], []
         for number, cells in enumerate(edits):
             write(tmp_path, {"a.ipynb": as_notebook(*cells)})

@@ -1,8 +1,7 @@
-"""``--watch``: turn by turn without a daemon, with one, and as a process."""
+"""``--watch``: turn by turn without mypy, and as a process."""
 
 from __future__ import annotations
 
-import json
 import os
 import queue
 import shutil
@@ -14,11 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.checking.support import RIGHT, SCRIPT, WRONG, WRONG_LINE, places, write
-from tflow.checking.engine import CACHE, Engine
+from tests.checking.support import RIGHT, SCRIPT, WRONG, WRONG_LINE, write
+from tflow.checking.engine import CACHE
 from tflow.checking.findings import CheckFailed, Report
-from tflow.checking.layout import python_files
-from tflow.checking.watch import DaemonEngine, Watch, looks_the_same, stopped_by_signals
+from tflow.checking.watch import Watch, stopped_by_signals
 
 LIMIT_S = 120  # for machines that are busy; nothing waits that long when all is well
 
@@ -120,15 +118,6 @@ def test_what_cannot_be_checked_is_said_and_the_watch_goes_on(tmp_path: Path) ->
     assert "No findings in 1 file" in watched.said
 
 
-def test_changes_that_mypy_does_not_notice_are_known() -> None:
-    second = 10**9
-    assert looks_the_same((5 * second, 7), (5 * second + 1, 7))
-    assert not looks_the_same((5 * second, 7), (5 * second, 7)), "no change"
-    assert not looks_the_same((5 * second, 7), (6 * second, 7))
-    assert not looks_the_same((5 * second, 7), (5 * second + 1, 8))
-    assert not looks_the_same(None, (5 * second, 7))
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_signals_end_a_watch_and_are_then_what_they_were(number: signal.Signals) -> None:
     before = signal.getsignal(number)
@@ -138,62 +127,6 @@ def test_signals_end_a_watch_and_are_then_what_they_were(number: signal.Signals)
         reached = True
     assert not reached
     assert signal.getsignal(number) is before
-
-
-# ------------------------------------------------------------------- with a daemon
-
-EDITS: list[dict[str, str | None]] = [
-    {"a.py": "x: int = ''\n", "b.py": "from rules import linear\nlinear(1)\n"},
-    {"a.py": "import b\n"},
-    {"c.py": "import csv\nfrom rules import linear\nlinear(1)\nx: int = csv.reader([])\n"},
-    {"a.py": "from c import x\ny: str = x\n"},
-    {"c.py": "x = ''\n"},
-    {"c.py": "x = (\n"},
-    {"c.py": "x = 1\n"},
-    {"c.py": None},
-    {"b.py": None, "a.py": "from rules import linear\n\nlinear(2)\n"},
-]
-
-
-def test_the_daemon_finds_what_a_fresh_run_finds(tmp_path: Path, short_plugin: str) -> None:
-    """After every change. All happen within seconds, some leave the size as it was."""
-    folder = tmp_path / "p"
-    write(folder, {"rules.py": "from typing import Any\ndef linear(x: int) -> Any: ...\n"})
-    with DaemonEngine(folder, plugin=short_plugin) as daemon, Engine(folder, plugin=short_plugin) as fresh:
-        for number, edit in enumerate(EDITS):
-            write(folder, {name: text for name, text in edit.items() if text is not None})
-            for name in edit:
-                if edit[name] is None:
-                    (folder / name).unlink()
-                else:
-                    os.utime(folder / name, ns=(10**18 + number, 10**18 + number))
-            files = python_files(["."], folder)
-            found = [finding for finding in daemon.check(files) if finding.file in files]
-            assert places(found) == places(fresh.check(files)), f"after {edit}"
-            assert daemon.daemon is not None, "it was the daemon that answered"
-
-
-def test_a_daemon_that_died_is_replaced(tmp_path: Path, short_plugin: str) -> None:
-    write(tmp_path, {"a.py": "x: int = ''\n"})
-    with DaemonEngine(tmp_path, plugin=short_plugin) as engine:
-        engine.check(["a.py"])
-        first = engine.daemon
-        assert first is not None
-        os.kill(first.pid, signal.SIGKILL)
-        assert len(engine.check(["a.py"])) == 1, "mypy itself steps in"
-        engine.check(["a.py"])
-        second = engine.daemon
-        assert second is not None
-        assert second.pid != first.pid
-    assert second.poll() is not None, "nothing is left running"
-
-
-def test_colliding_names_are_watched_without_a_daemon(tmp_path: Path, short_plugin: str) -> None:
-    write(tmp_path, {"exp-1/a.py": "x: int = ''\n", "exp-2/a.py": "x: int = ''\n"})
-    with DaemonEngine(tmp_path, plugin=short_plugin) as engine:
-        found = engine.check(["exp-1/a.py", "exp-2/a.py"])
-        assert engine.daemon is None
-    assert [finding.file for finding in found] == ["exp-1/a.py", "exp-2/a.py"]
 
 
 # ------------------------------------------------------------------- as a process
@@ -229,6 +162,11 @@ class Process:
         return seen
 
 
+def children_of(pid: int) -> list[int]:
+    """The processes that a process has started."""
+    return [int(word) for task in Path(f"/proc/{pid}/task").iterdir() for word in (task / "children").read_text().split()]
+
+
 @pytest.fixture
 def watching(project: Path) -> Iterator[Process]:
     write(project, {"a.py": WRONG})
@@ -243,13 +181,11 @@ def test_edits_are_seen_and_a_signal_ends_everything(number: signal.Signals, wat
     assert first[0] == "Checking 1 file ..."
     assert first[1].startswith(f"a.py:{WRONG_LINE}:26: batch: size must be at least 1")
     assert first[-2] == "1 finding in 1 file"
-    (status,) = (project / CACHE).glob("run-*/dmypy.json")
-    daemon = json.loads(status.read_text())["pid"]
-    os.kill(daemon, 0)  # it is there
+    (child,) = children_of(watching.process.pid)
     write(project, {"a.py": "# repaired\n" + RIGHT, "b.py": RIGHT})
     assert "No findings" in watching.until("Checked in")[-2]
     watching.process.send_signal(number)
     assert watching.process.wait(timeout=LIMIT_S) == 0
     with pytest.raises(ProcessLookupError):
-        os.kill(daemon, 0)
+        os.kill(child, 0)
     assert not list((project / CACHE).glob("run-*"))

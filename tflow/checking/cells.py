@@ -1,7 +1,7 @@
 """``%load_ext tflow``: before a cell runs, says what is wrong with the plans in it, or because of it.
 
-What has run so far is a notebook of its own, whose cells have the numbers of IPython's prompts. It is checked by a daemon that
-remembers it. A cell that is run again takes the place of its former self, if the editor says which cell it is; a cell that failed
+What has run so far is a notebook of its own, whose cells have the numbers of IPython's prompts. It is checked by a mypy that
+stays. A cell that is run again takes the place of its former self, if the editor says which cell it is; a cell that failed
 is left out. Whatever happens to a check, the cell runs.
 """
 
@@ -21,7 +21,7 @@ from rich.text import Text
 from tflow.checking.config import settings
 from tflow.checking.findings import Finding, sorted_out
 from tflow.checking.formats import show_finding
-from tflow.checking.watch import DaemonEngine
+from tflow.checking.resident import ResidentEngine
 from tflow.errors import TflowError
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class CellChecks:
         self.current = 0
         self.known: set[Place] | None = None
         """Where there were findings before; None if nobody has looked."""
-        self.engine: DaemonEngine | None = None
+        self.engine: ResidentEngine | None = None
 
     def before(self, info: ExecutionInfo) -> None:
         """Check a cell; one line says if that could not be done."""
@@ -79,7 +79,7 @@ class CellChecks:
         its two ends meet. Python itself says whether a cell is Python."""
         project = settings(self.folder)
         if self.engine is None:
-            self.engine = DaemonEngine(self.folder, skip=project.skip)
+            self.engine = ResidentEngine(self.folder, skip=project.skip)
         session = self.engine.desk / SESSION
         numbered = [self.cells.get(number, "") for number in range(1, self.current + 1)]
         cells = [{"cell_type": "code", "source": text} for text in numbered]

@@ -47,7 +47,9 @@ def check(
     from tflow.checking.engine import Engine, confirmed
     from tflow.checking.findings import CheckFailed, Report, sorted_out
     from tflow.checking.layout import python_files
-    from tflow.checking.watch import DaemonEngine, Watch
+    from tflow.checking.places import Sources
+    from tflow.checking.resident import ResidentEngine
+    from tflow.checking.watch import Watch
     from tflow.errors import PlanError
 
     folder = Path.cwd()
@@ -58,25 +60,28 @@ def check(
         raise PlanError(f"--watch prints text for people; leave --format {output.value} out.")
     files = python_files(wanted, folder)
 
-    def report(engine: Engine, files: Sequence[str]) -> Report:
-        found = engine.check(files) if ours else confirmed(engine.check(files), folder, skip=project.skip)
+    def report(engine: Engine, strict: Engine, files: Sequence[str]) -> Report:
+        found = engine.check(files) if ours else confirmed(engine.check(files), strict.check, Sources(folder))
         return sorted_out(found, files=files, disabled=disabled, show_all=everything or not ours)
 
     if watch:
         from tflow.checking.formats import show_text
 
-        with DaemonEngine(folder, skip=project.skip) as daemon:
+        with (
+            ResidentEngine(folder, skip=project.skip) as engine,
+            ResidentEngine(folder, skip=project.skip, redefine=False) as strict,
+        ):
             Watch(
                 wanted,
                 folder,
-                check=lambda files: report(daemon, files),
+                check=lambda files: report(engine, strict, files),
                 show=lambda found: show_text(found, console),
                 say=lambda line: console.print(line, soft_wrap=True),
             ).run()
         return
     try:
-        with Engine(folder, skip=project.skip) as engine:
-            found = report(engine, files)
+        with Engine(folder, skip=project.skip) as once, Engine(folder, skip=project.skip, redefine=False) as strictly:
+            found = report(once, strictly, files)
     except CheckFailed as failure:  # whatever the format, it says so
         found = Report(files=len(files), failure=str(failure))
     show(found, output, folder, console)

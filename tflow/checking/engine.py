@@ -11,7 +11,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -92,22 +92,29 @@ class Engine:
         self.modules = Modules(group.files, self.folder, self.desk)
         return [as_argument(path) for path in self.modules.paths]
 
+    def imports(self, file: str) -> set[str]:
+        """The modules that a file imports."""
+        return imported(self.folder / file)
+
     def followed(self, group: FileGroup) -> tuple[str, ...]:
         """Those of our libraries that the files import."""
-        wanted = {name.partition(".")[0] for file in group.files for name in imported(self.folder / file)}
+        wanted = {name.partition(".")[0] for file in group.files for name in self.imports(file)}
         return tuple(name for name in OUR_LIBRARIES if name in wanted)
+
+    def cache_folder(self, followed: Sequence[str]) -> Path:
+        """Where mypy keeps what it knows. What is not followed changes what is known of modules that import it: one folder for all
+        would be made anew in turns."""
+        return self.cache / "-".join([*(() if self.redefine else ("strict",)), *followed])
 
     def options(self, group: FileGroup) -> list[str]:
         config, followed = self.desk / CONFIG, self.followed(group)
         skip = [*self.skip, *(name for name in OUR_LIBRARIES if name not in followed)]
         config.write_text(configuration(self.folder, self.plugin, skip, group.roots, redefine=self.redefine), encoding="utf-8")
-        # What is not followed changes what is known of modules that import it: one cache for all would be made anew in turns.
-        cache = self.cache / "-".join(followed)
         given = [
             "--config-file",
             str(config),
             "--cache-dir",
-            str(cache if self.redefine else cache / "strict"),
+            str(self.cache_folder(followed)),
             "--output",
             "json",
         ]
@@ -125,7 +132,7 @@ class Engine:
         )
         return Said(done.returncode, done.stdout, done.stderr)
 
-    def read(self, said: Said) -> list[Finding]:
+    def read(self, said: Said, sources: Sources | None = None) -> list[Finding]:
         """The findings, or ``CheckFailed`` if mypy did not get to the end."""
         lines = [*said.out.splitlines(), *said.err.splitlines()]
         errors = [json.loads(line) for line in lines if line.startswith('{"file": ')]
@@ -143,7 +150,7 @@ class Engine:
             own = [line for line in lines if line.startswith("tflow")]  # the plugin's own words, such as about versions
             words = " ".join(filter(None, lines)) or "it said nothing"
             raise CheckFailed(own[0] if own else f"mypy stopped with exit code {said.code}: {words}")
-        return self.modules.findings(Sources(self.folder).findings(errors))
+        return self.modules.findings((sources or Sources(self.folder)).findings(errors))
 
     def crash(self, said: Said) -> str:
         """One sentence; the traceback goes to a file. What tflow itself raises on purpose is passed on as it is."""
@@ -159,16 +166,20 @@ class Engine:
         return f"mypy {number} crashed{where} ({name}: {words}). The traceback is in {CACHE}/{log.name}."
 
 
-def confirmed(found: list[Finding], folder: Path, *, skip: Sequence[str]) -> list[Finding]:
+def confirmed(found: list[Finding], strictly: Callable[[Sequence[str]], Iterable[Finding]], sources: Sources) -> list[Finding]:
     """Without what mypy says only because it does not know better (``unsure.py``), or because names may change their types
-    here, as other checkers allow. Ours are about streams, whose names do change their types."""
-    sources = Sources(folder)
+    here, as other checkers allow. Ours are about streams, whose names do change their types.
+
+    Args:
+        found: What was found.
+        strictly: Checks files without letting names change their types.
+        sources: The texts of the files.
+    """
     found = [each for each in found if each.ours or each.code == SYNTAX or not is_unsure(each, sources.text(each.file))]
     others = [each for each in found if not each.ours and each.code != SYNTAX]
     if not others:
         return found
-    with Engine(folder, skip=skip, redefine=False) as strict:
-        again = {(each.file, each.cell, each.line) for each in strict.check(sorted({each.file for each in others}))}
+    again = {(each.file, each.cell, each.line) for each in strictly(sorted({each.file for each in others}))}
     return [each for each in found if each.ours or each.code == SYNTAX or (each.file, each.cell, each.line) in again]
 
 

@@ -138,7 +138,13 @@ class _Roots:
 def imported(path: Path) -> set[str]:
     """The modules that a file imports by their full names. (A glance: mypy reads it properly.)"""
     cells = notebook(path) if path.suffix == SUFFIX else None
-    text = cells.module if cells else path.read_text(encoding="utf-8", errors="ignore")
+    if cells is None and not path.exists():
+        return set()  # in an editor, it may not be saved yet
+    return imported_in(cells.module if cells else path.read_text(encoding="utf-8", errors="ignore"))
+
+
+def imported_in(text: str) -> set[str]:
+    """As ``imported``, of the text of a file."""
     found = set[str]()
     for source, several in IMPORT.findall(text):
         names = [source] if source else [name.split()[0] for name in several.split(",") if name.split()]

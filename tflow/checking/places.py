@@ -14,11 +14,11 @@ WORD = re.compile(r"[\w.]+|.", re.DOTALL)
 
 
 class Sources:
-    """The lines of files, read once each."""
+    """The lines of files, read once each; ``texts`` are those of files that are not as they are on disk."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, texts: Mapping[str, str] | None = None) -> None:
         self.folder = folder
-        self.read: dict[str, list[str]] = {}
+        self.read = {file: text.split("\n") for file, text in (texts or {}).items()}
 
     def lines(self, file: str) -> list[str]:
         if file not in self.read:

@@ -21,7 +21,22 @@ from mypy.nodes import (
 )
 from mypy.types import CallableType
 
-from tflow.mypy_plugin import columns, flow, linear, literal, placement, policy, shapes, travel, tree, untyped, unused
+from tflow.mypy_plugin import (
+    columns,
+    ends,
+    flow,
+    linear,
+    literal,
+    placement,
+    policy,
+    recorded_streams,
+    recorder,
+    shapes,
+    travel,
+    tree,
+    untyped,
+    unused,
+)
 from tflow.mypy_plugin.calls import CallRules
 from tflow.mypy_plugin.edges import State
 from tflow.mypy_plugin.finish import Unit
@@ -35,17 +50,25 @@ MARKS = {"tflow.marks.plan", "tflow.marks.flow"}
 
 def look(api: Checker, unit: Unit) -> None:
     """Apply the rules about whole bodies."""
+    record = recorder.active()
+    if record is not None:
+        record.start(api.path, unit.fullname)
     if isinstance(unit, MypyFile):
         scopes = tree.Scopes(unit)
         uses = Uses(api, Labels(api.lookup_type_or_none, scopes), strict=False, twice=linear.reporter(api))
         careful(api, unit, lambda: uses.statements(unit.defs, [State()]))
         calls(api, scopes, strict=True)  # a notebook shows what stands there by itself
+        if record is not None:
+            careful(api, unit, partial(recorded_streams.record, api, unit, scopes))
         return
     for fn, marked in functions(api, unit):
         scopes = tree.Scopes(fn, unit if fn is not unit else None, api.tree)
         strict = marked or shapes.mentions_stream(fn.type.ret_type if isinstance(fn.type, CallableType) else None)
         careful(api, fn, streams_of(api, fn, scopes, marked=marked, strict=strict))
         calls(api, scopes, strict=strict)
+        if record is not None:
+            careful(api, fn, partial(recorded_streams.record, api, fn, scopes))
+            careful(api, fn, partial(ends.propose, api, fn, scopes))
 
 
 def functions(api: Checker, unit: FuncDef) -> Iterator[tuple[FuncDef, bool]]:

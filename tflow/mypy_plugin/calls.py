@@ -4,6 +4,7 @@ rules about types."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from mypy.argmap import map_actuals_to_formals
 from mypy.erasetype import erase_typevars
@@ -11,7 +12,7 @@ from mypy.nodes import CallExpr, Decorator, Expression, MemberExpr, RefExpr, Sym
 from mypy.types import AnyType, CallableType, Instance, Overloaded, Type, get_proper_type
 
 from tflow import sentences
-from tflow.mypy_plugin import columns, flow, literal, placement, policy, shapes, sync, tree
+from tflow.mypy_plugin import columns, flow, literal, placement, policy, proposals, shapes, sync, tree
 from tflow.mypy_plugin.labels import Labels, source
 from tflow.mypy_plugin.report import ABOUT_TYPES, Checker, of_kind, report, said_of, withdraw
 from tflow.mypy_plugin.site import CallSite
@@ -75,7 +76,8 @@ class CallRules:
         if op is None:
             sentence = flow.not_an_operator(callee.name, found, source(given))
             if sentence:
-                report(self.api, flow.CODE, sentence, given, keep=self.own)
+                fixes = partial(flow.as_operator, callee, given, found)
+                report(self.api, flow.CODE, sentence, given, keep=self.own, fixes=fixes)
             return
         if callee.name == "par_for_each":
             actor = receiver.args[2]
@@ -122,7 +124,8 @@ class CallRules:
         found = self.alone(call.args[0], call)
         sentence = flow.not_a_function(callee.name, found) if found is not None else ""
         if sentence:
-            report(self.api, flow.CODE, sentence, call.args[0], keep=self.own)
+            fixes = partial(proposals.other_method, callee, callee.name.replace("map", "for_each"))
+            report(self.api, flow.CODE, sentence, call.args[0], keep=self.own, fixes=fixes)
 
     def zipped(self, call: CallExpr, callee: MemberExpr, receiver: Instance) -> None:
         """``stream.zip(other)``: on the driver, or both inside the same actors."""

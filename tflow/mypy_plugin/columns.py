@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from mypy.nodes import IndexExpr, StrExpr, TypeInfo
 from mypy.types import Instance, Type
 
 from tflow import domain, sentences
-from tflow.mypy_plugin import shapes
+from tflow.mypy_plugin import proposals, shapes
 from tflow.mypy_plugin.report import Checker, report
 from tflow.mypy_plugin.shown_types import shown
 from tflow.mypy_plugin.site import CallSite
@@ -26,7 +27,10 @@ def lacks(site: CallSite, have: Sequence[str] | None, reads: Sequence[str] | Non
     missing = [name for name in reads or () if name not in (have or ())]
     if have is None or not missing:
         return False
-    site.report(CODE, sentences.columns(site.operator, missing, site.upstream, shown(given), adder(site.api, missing)))
+    adds = adder(site.api, missing)
+    method = "par_with_columns" if site.method.startswith("par_") else "with_columns"
+    fixes = partial(proposals.inserted, site, method, adds, domain.proposed_modules()) if adds else None
+    site.report(CODE, sentences.columns(site.operator, missing, site.upstream, shown(given), adds), fixes)
     return True
 
 

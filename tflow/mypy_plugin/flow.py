@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
-from mypy.nodes import CallExpr, MemberExpr, TypeInfo
+from mypy.nodes import CallExpr, Expression, MemberExpr, TypeInfo
 from mypy.subtypes import is_subtype
 from mypy.types import Instance, Type, UninhabitedType, get_proper_type
 
 from tflow import domain, sentences
-from tflow.mypy_plugin import shapes
+from tflow.mypy_plugin import proposals, shapes
 from tflow.mypy_plugin.labels import Labels
+from tflow.mypy_plugin.recorder import Proposal
 from tflow.mypy_plugin.report import Checker, report
 from tflow.mypy_plugin.shown_types import shown
 from tflow.mypy_plugin.site import CallSite
@@ -22,8 +24,10 @@ def broken(site: CallSite) -> bool:
     """Report elements of the wrong type."""
     if is_subtype(site.element, site.wanted):
         return False
-    sentence = sentences.flow(site.operator, shown(site.wanted), site.upstream, shown(site.element), bridge(site))
-    site.report(CODE, sentence)
+    forgotten = bridge(site)
+    sentence = sentences.flow(site.operator, shown(site.wanted), site.upstream, shown(site.element), forgotten)
+    modules = (home_of(site), *domain.proposed_modules())
+    site.report(CODE, sentence, partial(proposals.bridged, site, forgotten, modules) if forgotten else None)
     return True
 
 
@@ -84,6 +88,17 @@ def not_an_operator(method: str, given: Type, source: str) -> str:
     if shapes.is_function(found):
         return sentences.function_for_operator(method, source)
     return ""
+
+
+def as_operator(method: MemberExpr, given: Expression, found: Type) -> Iterator[Proposal]:
+    """What could be done about it."""
+    made = get_proper_type(shapes.made_by(found))
+    if isinstance(made, Instance) and shapes.as_base(made, shapes.OP) and proposals.needs_nothing(made.type):
+        yield from proposals.proposal(f"Use {made.type.name}()", (proposals.after(given, "()"),))
+    elif shapes.as_base(found, shapes.ADD_COLUMNS):
+        yield from proposals.other_method(method, method.name.replace("for_each", "with_columns"))
+    elif shapes.is_function(found):
+        yield from proposals.other_method(method, method.name.replace("for_each", "map"))
 
 
 NEEDS = {"flatten": "iterable items", "with_columns": "Batch"}

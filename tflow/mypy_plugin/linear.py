@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from mypy.nodes import CallExpr
 
 from tflow import sentences
-from tflow.mypy_plugin import tree
+from tflow.mypy_plugin import proposals, tree
 from tflow.mypy_plugin.edges import StreamEdge, Use
 from tflow.mypy_plugin.labels import Labels
+from tflow.mypy_plugin.recorder import Fixes
 from tflow.mypy_plugin.report import Checker, report
 
 CODE = "tflow-linear"
@@ -23,9 +25,13 @@ def reporter(api: Checker) -> Callable[[StreamEdge, Use, Use], None]:
             report(api, CODE, in_every_turn(edge.label), second.where)
         elif edge.branch is not None:
             split, index = edge.branch
-            report(api, CODE, sentences.branch_twice(label_of_split(split), index), second.where, first_use(first))
+            fixes: Fixes = partial(proposals.one_more_branch, api, split, second.where)
+            said = sentences.branch_twice(label_of_split(split), index)
+            report(api, CODE, said, second.where, first_use(first), fixes=fixes)
         else:
-            report(api, CODE, sentences.consumed_twice(edge.label, first.by, second.by), second.where, first_use(first))
+            fixes = partial(proposals.split, api, first.where, second.where)
+            said = sentences.consumed_twice(edge.label, first.by, second.by)
+            report(api, CODE, said, second.where, first_use(first), fixes=fixes)
 
     return twice
 

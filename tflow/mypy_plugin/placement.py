@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from mypy.nodes import Context, Expression, MemberExpr
 from mypy.subtypes import is_subtype
 from mypy.types import Instance, ProperType, Type, UnionType, get_proper_type
 
 from tflow import sentences
-from tflow.mypy_plugin import shapes
+from tflow.mypy_plugin import proposals, shapes
 from tflow.mypy_plugin.labels import Labels
+from tflow.mypy_plugin.recorder import Fixes
 from tflow.mypy_plugin.report import Checker, report
 from tflow.mypy_plugin.site import CallSite
 
@@ -18,6 +21,7 @@ CODE = "tflow-placement"
 def broken(site: CallSite) -> bool:
     """Report operators that require another place than they are given."""
     beside, actor = site.beside, site.actor
+    fixes: Fixes | None = None
     if beside is not None and actor is not None:
         if is_subtype(actor, beside):
             return False
@@ -30,11 +34,13 @@ def broken(site: CallSite) -> bool:
         )
     elif beside is not None:
         sentence = sentences.beside_actor(site.operator, site.method)
+        fixes = partial(proposals.inside_actors, site)
     elif actor is not None and shapes.as_base(site.required, shapes.ASYNC) is not None:
         sentence = sentences.on_driver(site.operator, site.method)
+        fixes = partial(proposals.on_driver, site)
     else:
         return False
-    site.report(CODE, sentence)
+    site.report(CODE, sentence, fixes)
     return True
 
 
@@ -63,9 +69,11 @@ def missing_method_of(api: Checker, member: MemberExpr, receiver: ProperType | N
         known = _has(api, shapes.ITER, member.name)
         if known:
             inside = _has(api, shapes.PAR_ITER, f"par_{member.name}")
-            report(api, CODE, sentences.no_driver_method(member.name, inside=inside, known=True), where)
+            fixes = partial(proposals.of_parallel, member, inside=inside)
+            report(api, CODE, sentences.no_driver_method(member.name, inside=inside, known=True), where, fixes=fixes)
     elif found.type.fullname == shapes.ITER and _has(api, shapes.PAR_ITER, member.name):
-        report(api, CODE, sentences.no_parallel_method(member.name), where)
+        fixes = partial(proposals.of_driver, api, member, known=_has(api, shapes.ITER, member.name.removeprefix("par_")))
+        report(api, CODE, sentences.no_parallel_method(member.name), where, fixes=fixes)
 
 
 def _has(api: Checker, class_name: str, method: str) -> bool:

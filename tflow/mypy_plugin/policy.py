@@ -7,14 +7,14 @@ or ``agents=``: the stream is followed back to where its workers are made.
 from __future__ import annotations
 
 import inspect
-from functools import cache
+from functools import cache, partial
 
 from mypy import nodes
 from mypy.nodes import CallExpr, Decorator, Expression, FuncDef, LambdaExpr, MemberExpr, NameExpr, RefExpr, Var
 from mypy.types import Instance, get_proper_type
 
 from tflow import domain, sentences
-from tflow.mypy_plugin import shapes, tree
+from tflow.mypy_plugin import proposals, shapes, tree
 from tflow.mypy_plugin.known import Known, Unknown, member_of
 from tflow.mypy_plugin.labels import public
 from tflow.mypy_plugin.report import Checker, report
@@ -97,7 +97,8 @@ def missing(api: Checker, scopes: tree.Scopes, call: CallExpr, name: Expression,
     wanted = shapes.literals(api.lookup_type_or_none(name)) or Known(api, scopes).possible(name, call)
     wrong = [each for each in wanted if isinstance(each, str) and names and each not in names]
     if wrong:
-        report(api, CODE, sentences.policy(wrong[0], names, where), name, instead_of=call)
+        fixes = partial(proposals.instead, api, name, wrong[0], sentences.near(wrong[0], names))
+        report(api, CODE, sentences.policy(wrong[0], names, where), name, instead_of=call, fixes=fixes)
 
 
 def public_name(call: CallExpr) -> str:
@@ -137,14 +138,21 @@ def mapped(api: Checker, scopes: tree.Scopes, call: CallExpr, by: str) -> None:
     names = names_of(call, known)
     wrong = [each for each in returned(given, known) if each not in names] if given is not None and names else []
     if wrong and given is not None:
-        report(api, CODE, sentences.mapped(maps()[by], wrong[0], names), given, instead_of=call)
+        fixes = partial(proposals.instead, api, function_of(given), wrong[0], sentences.near(wrong[0], names))
+        report(api, CODE, sentences.mapped(maps()[by], wrong[0], names), given, instead_of=call, fixes=fixes)
+
+
+def function_of(expr: Expression) -> LambdaExpr | FuncDef | None:
+    """A function that is named, or written there; None if it cannot be seen."""
+    node = expr.node if isinstance(expr, RefExpr) else expr
+    fn = node.func if isinstance(node, Decorator) and not node.decorators else node
+    return fn if isinstance(fn, (LambdaExpr, FuncDef)) and not (isinstance(fn, FuncDef) and fn.info) else None
 
 
 def returned(expr: Expression, known: Known) -> list[str]:
     """The strings that a function returns; none if it may return others."""
-    node = expr.node if isinstance(expr, RefExpr) else expr
-    fn = node.func if isinstance(node, Decorator) and not node.decorators else node
-    if not isinstance(fn, (LambdaExpr, FuncDef)) or (isinstance(fn, FuncDef) and fn.info):
+    fn = function_of(expr)
+    if fn is None:
         return []
     values = [each.expr for each in tree.own(fn.body) if isinstance(each, nodes.ReturnStmt)]
     scope = Known(known.api, tree.Scopes(fn, *known.scopes.scopes))

@@ -11,6 +11,7 @@ from mypy.errorcodes import ErrorCode
 from mypy.nodes import Context
 
 from tflow.mypy_plugin.codes import TITLES
+from tflow.mypy_plugin.recorder import Fixes, propose
 
 CODES = {name: ErrorCode(name, title, "tflow") for name, title in TITLES.items()}
 IGNORE = re.compile(r"#\s*tflow:\s*ignore(?:\[([\w\s,-]*)\])?")
@@ -26,8 +27,9 @@ def report(
     note: str = "",
     instead_of: Context | None = None,
     keep: set[tuple[int, int, str]] | None = None,
+    fixes: Fixes | None = None,
 ) -> None:
-    """Say what is wrong, unless a comment on that line says that it is meant.
+    """Say what is wrong, unless a comment on that line says that it is meant. ``fixes`` works out what could be done about it.
 
     What mypy has said about the same mistake is left out. It may have said it of a part of ``where`` (all but ``keep`` is about
     the same), or of the whole call, ``instead_of``.
@@ -45,6 +47,7 @@ def report(
     api.fail(sentence, where, code=CODES[code])
     if note:
         api.note(note, where, code=CODES[code])
+    propose(code, where, fixes)
 
 
 def _is_same(said: Any, begin: tuple[int, int], keep: set[tuple[int, int, str]] | None) -> bool:  # Any: mypy's ErrorInfo

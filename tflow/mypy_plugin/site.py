@@ -10,6 +10,7 @@ from mypy.types import Type
 
 from tflow.mypy_plugin import shapes
 from tflow.mypy_plugin.labels import Labels
+from tflow.mypy_plugin.recorder import Fixes
 from tflow.mypy_plugin.report import Checker, report
 
 
@@ -45,6 +46,6 @@ class CallSite:
         found = shapes.as_base(self.required, shapes.ON_ACTOR)
         return found.args[0] if found is not None else None
 
-    def report(self, code: str, sentence: str) -> None:
+    def report(self, code: str, sentence: str, fixes: Fixes | None = None) -> None:
         """Say what is wrong here."""
-        report(self.api, code, sentence, self.where, keep=self.keep)
+        report(self.api, code, sentence, self.where, keep=self.keep, fixes=fixes)

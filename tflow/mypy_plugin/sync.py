@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from mypy.nodes import CallExpr, Expression, MemberExpr, NameExpr, RefExpr, Var
 from mypy.types import Type
 
 from tflow import sentences
-from tflow.mypy_plugin import shapes
+from tflow.mypy_plugin import proposals, shapes
 from tflow.mypy_plugin.labels import Labels
 from tflow.mypy_plugin.site import CallSite
 
@@ -22,7 +24,7 @@ def broken(site: CallSite) -> bool:
         site.report(CODE, sentences.sync_declared(site.operator, culprit.name))
     else:
         said = sentences.stored if is_source(culprit, site.labels) else sentences.sync
-        site.report(CODE, said(site.operator, site.labels.of(culprit)))
+        site.report(CODE, said(site.operator, site.labels.of(culprit)), partial(proposals.gathered_in_step, culprit))
     return True
 
 

@@ -21,6 +21,7 @@ register(
         proposed=("tflow.rl.learning.gradients", "tflow.rl.data.advantages"),
         concat="ConcatRounds(stream)",
         select="Select(stream, policy=...)",
+        ends="tflow.rl.metrics.ReportMetrics",
         picks={
             "tflow.rl.rollout.worker_spec.Select": "policy",
             "tflow.rl.rollout.worker_spec.create_learner": "policy",
