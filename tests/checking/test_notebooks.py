@@ -256,17 +256,17 @@ def test_lines_of_other_cells_are_named(tmp_path: Path) -> None:
     assert made.told("It is first consumed in line 5, by map.", 5) == "It is first consumed in line 2, by map."
 
 
-def test_the_daemon_sees_edits_of_notebooks(tmp_path: Path, short_plugin: str) -> None:
+def test_a_mypy_that_stays_sees_edits_of_notebooks(tmp_path: Path, short_plugin: str) -> None:
     """All within a second, and some leave the size as it was."""
     edits = [["x: int = ''"], ["x: int = 11"], ["x: str = 11"], ["x = (", "y: str = 1"], ["y: str = 1"], []]
-    with ResidentEngine(tmp_path, plugin=short_plugin) as daemon:
-        found, daemons = [], []
+    with ResidentEngine(tmp_path, plugin=short_plugin) as engine:
+        found, processes = [], set[int]()
         for number, cells in enumerate(edits):
             write(tmp_path, {"a.ipynb": as_notebook(*cells)})
             os.utime(tmp_path / "a.ipynb", ns=(10**18 + number, 10**18 + number))
-            found.append(shown(daemon.check(["a.ipynb"])))
-            daemons.append(daemon.daemon)
-    assert len(set(daemons)) == 1, "it goes on"
+            found.append(shown(engine.check(["a.ipynb"])))
+            processes |= {each.process.pid for each in engine.residents.values()}
+    assert len(processes) == 1, "it stays"
     wrong = [("a.ipynb:cell 2:1:10", "assignment")]
     assert found == [wrong, [], wrong, [("a.ipynb:cell 2:1:5", "syntax"), ("a.ipynb:cell 3:1:10", "assignment")], wrong, []]
 

@@ -102,8 +102,8 @@ class Engine:
         return tuple(name for name in OUR_LIBRARIES if name in wanted)
 
     def cache_folder(self, followed: Sequence[str]) -> Path:
-        """Where mypy keeps what it knows. What is not followed changes what is known of modules that import it: one folder for all
-        would be made anew in turns."""
+        """Where mypy keeps what it knows. What is not followed changes what is known of modules that import it: one folder for
+        all would be made anew in turns."""
         return self.cache / "-".join([*(() if self.redefine else ("strict",)), *followed])
 
     def options(self, group: FileGroup) -> list[str]:
