@@ -88,7 +88,7 @@ def test_a_cache_that_cannot_be_read_is_written_again(tmp_path: Path, short_plug
     write(tmp_path, {"a.py": "x: int = ''\n"})
     with ResidentEngine(tmp_path, plugin=short_plugin) as engine:
         engine.check(["a.py"])
-        kept = [path for path in engine.cache_folder.rglob("*") if path.is_file() and path.name != "written"]
+        kept = [path for path in engine.cache_folder(()).rglob("*") if path.is_file() and path.name != "written"]
     for path in kept:
         path.write_bytes(b"nonsense")
     with ResidentEngine(tmp_path, plugin=short_plugin) as engine:
@@ -126,7 +126,7 @@ def test_it_starts_from_what_was_written_before(tmp_path: Path, short_plugin: st
         write(tmp_path, {"a.py": text})
         with ResidentEngine(tmp_path, plugin=short_plugin) as engine:
             assert len(engine.check(["a.py"])) == number
-            stamp = engine.cache_folder / "written"
+            stamp = engine.cache_folder(()) / "written"
             written = stamp.stat().st_mtime_ns
         os.utime(stamp, ns=(1, 1))
     assert written == 1, "it was written once"
