@@ -14,7 +14,7 @@ from tflow.testing.operators import check_laws
 from tflow.testing.schedules import Counterexample, explore, replay
 from tflow.testing.sources import Item
 from tflow.testing.strategies import SimSchedule, fault_profiles, plans, schedules, streams, tapes
-from tflow.testing.streams import check_combinator
+from tflow.testing.combinators import check_combinator
 
 __all__ = [
     "LAWS",
