@@ -443,7 +443,7 @@ GENERAL_LAWS = (
 LIVE_LAWS = (MESSAGES, UNOPENED)
 BATCH_LAWS = (ROWS, PIECES, ENDS, PADDING)
 OPERATOR_LAWS = (*GENERAL_LAWS, *LIVE_LAWS, *BATCH_LAWS)
-"""What every operator obeys, as far as it applies to its kind. Where one mistake breaks several, the first of these is its cause."""
+"""What every operator obeys, as far as it applies to its kind. If one mistake breaks several, the first of these is its cause."""
 
 
 def _brief(value: object) -> str:

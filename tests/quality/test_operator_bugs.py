@@ -530,9 +530,7 @@ class GoesOverBorders(AddColumns[Literal["rewards"], Literal["returns"]]):
 class FearsTimeLimits(AddColumns[Literal["rewards", "terminated", "truncated"], Literal["targets"]]):
     """A truncated episode counts as a terminated one."""
 
-    def compute(
-        self, batch: Batch[Literal["rewards", "terminated", "truncated"]], /
-    ) -> Mapping[Literal["targets"], Array]:
+    def compute(self, batch: Batch[Literal["rewards", "terminated", "truncated"]], /) -> Mapping[Literal["targets"], Array]:
         over = batch["terminated"] | batch["truncated"]
         return {"targets": batch["rewards"] + 0.9 * batch.successors("values")["values"] * ~over}
 

@@ -11,17 +11,31 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from examples import one_of_each
 from tests.laws.world import Learn, samplers, sampling
-from tflow import Actors, ComputeAdvantages, Iter, Live, LiveOp, PlanError, Shard, Stateful, Stateless, Union, par_from_range, testing
+from tflow import (
+    Actors,
+    ComputeAdvantages,
+    Iter,
+    Live,
+    LiveOp,
+    PlanError,
+    Shard,
+    Stateful,
+    Stateless,
+    Union,
+    par_from_range,
+    testing,
+)
 from tflow.laws import (
     BATCH_LAWS,
     CONSERVATION,
@@ -49,7 +63,7 @@ from tflow.testing import (
     simulate,
 )
 from tflow.testing.history import without_zeros
-from tflow.testing.values import Poison, Poisoned, close, fits, snapshot
+from tflow.testing.values import Poison, Poisoned, fits, snapshot
 from tflow.types import StatefulActorOp
 
 ROOT = Path(__file__).parent.parent.parent
@@ -223,7 +237,10 @@ def test_mistakes_are_sentences() -> None:
         (lambda: wrong.explore(one_of_each.right_plan(), one_of_each.one_of_each), "expected a function"),
         (lambda: wrong.check_laws(7, items=st.integers()), "expected an operator"),
         (lambda: wrong.check_laws(abs, items=[1, 2]), "items must be a strategy of hypothesis"),
-        (lambda: wrong.check_laws(abs, items=st.integers(), laws=[ORDER]), "the law 'order' is not about operators; these are: pur"),
+        (
+            lambda: wrong.check_laws(abs, items=st.integers(), laws=[ORDER]),
+            "the law 'order' is not about operators; these are: pur",
+        ),
         (lambda: wrong.check_combinator(lambda s: s, laws=[]), "say which laws"),
         (lambda: wrong.check_combinator(lambda s: s, laws=["order"]), "every law must be a law of tflow.laws"),
         (lambda: wrong.check_combinator(lambda s: s, laws=[FRESHNESS]), "is about actors; say parallel=True"),
@@ -344,6 +361,16 @@ class Fragment:
     reward: float
 
 
+class Partial(TypedDict, total=False):
+    reward: float
+    length: int
+
+
+class Whole(TypedDict):
+    reward: float
+    length: int
+
+
 class Slotted:
     __slots__ = ("value",)
 
@@ -439,6 +466,10 @@ def test_a_broken_law_says_what_it_is_and_what_was_seen() -> None:
     assert FAIRNESS.wrong([0, 0, 0], [1, 1]) == "after 3 turns input 0 has had 3, its share is 1.5"
 
 
+def closing_over(offset: list[int]) -> Callable[[], list[int]]:
+    return lambda: offset
+
+
 def test_snapshots_compare_by_content() -> None:
     class Plain:
         def __init__(self, value: object) -> None:
@@ -451,9 +482,7 @@ def test_snapshots_compare_by_content() -> None:
     before = snapshot(array)
     array[0] = 7
     assert snapshot(array) != before
-    one, other = (lambda offset=offset: (lambda: offset) for offset in ([1], [2]))
-    one, other = one(), other()
-    assert snapshot(one) != snapshot(other), "what a function closes over is part of it"
+    assert snapshot(closing_over([1])) != snapshot(closing_over([2])), "what a function closes over is part of it"
 
 
 @pytest.mark.parametrize(
@@ -487,3 +516,22 @@ def test_poison_remembers_what_was_done_to_it() -> None:
     with pytest.raises(Poisoned):
         _ = poison.reward  # type: ignore[attr-defined]  # that is the point
     assert poison.touched == ["__len__", "reward"]
+
+
+@pytest.mark.parametrize(
+    ("value", "hint", "expected"),
+    [
+        (np.ones(2, np.float32), NDArray[np.float32], True),
+        (np.ones(2), NDArray[np.float32], False),
+        (np.ones(2, np.float32), NDArray[np.floating[Any]], True),
+        ({"reward": 1.0}, Partial, True),
+        ({"reward": 1.0}, Whole, False),
+        ({"reward": 1.0, "length": 2}, Whole, True),
+        ({"reward": 1.0, "length": "2"}, Whole, False),
+        (Fragment(1.0), Fragment, True),
+        (Fragment(None), Fragment, False),  # type: ignore[arg-type]  # the mistake
+        (Roll([1]), Roll, False),  # type: ignore[arg-type]  # the mistake
+    ],
+)
+def test_what_is_inside_fits_its_type_too(value: object, hint: object, expected: bool) -> None:
+    assert fits(value, hint) is expected

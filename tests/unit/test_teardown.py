@@ -186,13 +186,15 @@ def test_a_failed_message_is_not_forgotten_because_somebody_asked_in_between() -
 
 def test_a_source_that_raises_when_it_is_closed_does_not_take_the_last_item_along() -> None:
     shown: list[int] = []
-    with pytest.raises(OperatorError, match=r"^from_iterable\(spiteful\) on the driver, item \d, raised ValueError: will not close"):
+    with pytest.raises(
+        OperatorError, match=r"^from_iterable\(spiteful\) on the driver, item \d, raised ValueError: will not close"
+    ):
         list(from_iterable(spiteful).take(3).tap(shown.append).run())
     assert shown == [0, 1, 2]
 
 
 def test_members_that_raise_when_they_are_closed_are_named() -> None:
-    with pytest.raises(OperatorError, match="^flat_map.* raised ValueError: will not close"):
+    with pytest.raises(OperatorError, match=r"^flat_map.* raised ValueError: will not close"):
         list(from_range(2).flat_map(lambda _: spiteful()).take(2).run())
 
 
@@ -206,7 +208,7 @@ def test_one_of_our_errors_raised_by_an_actor_says_where(runtime: Callable[[], L
         raise Ours("no more disk")
 
     plan = from_actors(create_actors(lambda shard: shard, num=1, name="envs"), fail).gather_sync()
-    with runtime() as session, pytest.raises(Ours, match="^no more disk") as raised:
+    with runtime() as session, pytest.raises(Ours, match=r"^no more disk") as raised:
         list(plan.run(runtime=session))
     assert raised.value.__notes__ == ["Raised by from_actors(envs, fail) in shard envs[0], item 0."]
 

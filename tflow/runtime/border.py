@@ -51,7 +51,7 @@ def serialised_copy(value: X) -> X:
     return value if type(value) in SIMPLE or _is_frozen(value, ATOMS) else Parcel(value, in_process=True).open()
 
 
-class InProcessPickler(cloudpickle.Pickler):
+class InProcessPickler(cloudpickle.Pickler):  # type: ignore[misc]  # a class that has no types
     """Sends what a script defines by name, too: within one process it can be found, and then shares the script's globals, as what
     a module defines does."""
 

@@ -227,7 +227,9 @@ class SimRuntime(LocalRuntime):
                 if self.next_ring() < NEVER:
                     moves.append("pass time")
                 moves.append("look")
-            elif self.next_ring() <= alarm < NEVER or (self.late and self.next_answer() <= alarm) or (not moves and alarm < NEVER):
+            elif (
+                self.next_ring() <= alarm < NEVER or (self.late and self.next_answer() <= alarm) or (not moves and alarm < NEVER)
+            ):
                 moves.append("pass time")  # while an actor could move, not so far that it would seem to hang
             if not moves:
                 raise Deadlock(self.stuck_sentence())

@@ -40,7 +40,7 @@ class Bench:
         self.subject = subject
         self.op: Any = own_copy(subject.op) if op is None else op  # Any: of one of the kinds, which differ in their methods
         with global_seed(0):  # networks are made with the global generators, and these must begin equal
-            self.live = spy(self.op) if isinstance(self.op, LIVE) else None
+            self.live: Any = spy(self.op) if isinstance(self.op, LIVE) else None  # Any: stands for a Live
             self.actor = None if subject.actor is None else subject.actor(Shard("actor", 0, 1, 0, 0))
         self.state: object = self.op.init() if isinstance(self.op, STATEFUL) else None
         self.number = 0
@@ -67,8 +67,8 @@ class Bench:
             self.ref = SpyRef(item)
             self.op.forward(self.live, self.ref)
             return item
-        if isinstance(self.op, STATEFUL):
-            stepped = self.op.step(*beside, self.state, item)
+        if isinstance(self.subject.op, STATEFUL):
+            stepped: object = self.op.step(*beside, self.state, item)
             if not isinstance(stepped, tuple) or len(stepped) != 2:
                 raise TypeError(f"step must return a pair, (state, item): got {stepped!r}")
             self.state, shown = stepped

@@ -143,7 +143,7 @@ def check_laws(
     if isinstance(made, BESIDE) and actor is None:
         raise PlanError(f"check_laws: {name} works beside an actor; say how to make one with actor=.")
     subject = Subject.of(made, actor)
-    chosen = {law: EVIDENCE[law.name] for law in OPERATOR_LAWS if law in laws and applies(law, made)}
+    chosen: dict[Law[...], Evidence] = {law: EVIDENCE[law.name] for law in OPERATOR_LAWS if law in laws and applies(law, made)}
     tests = {f"test_{law.name}": _test(law, chosen, subject, items, max_items) for law in chosen}
     if like is not None:
         chosen[EQUIVALENCE] = equivalent_to(like, tolerance)
@@ -166,7 +166,9 @@ def _test(
             error.__context__ = None  # from one place, whatever led here: hypothesis tells failures apart by where they come from
             first = cause(law, evidence, subject, items) if current_build_context().is_final else ""
             if first:
-                error.add_note(f"The same items break the law {first!r}, which comes first: see to test_{first}, then look again.")
+                error.add_note(
+                    f"The same items break the law {first!r}, which comes first: see to test_{first}, then look again."
+                )
             raise error
 
     test.__doc__ = law.says

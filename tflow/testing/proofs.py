@@ -324,7 +324,9 @@ def sends_well(subject: Subject, items: list[Item]) -> None:
             told = [message.told for message in at_work.messages if message.kind != "advance"]
             twice = [each for number, each in enumerate(told) if each in told[:number]]
             MESSAGES.check(twice, "", too_early(at_work.messages))
-            targets.update((message.to, shard) for message in at_work.messages if message.kind == "send" for shard in message.shards)
+            targets.update(
+                (message.to, shard) for message in at_work.messages if message.kind == "send" for shard in message.shards
+            )
     for name in {name for name, _ in targets}:
         hit = [shard for to, shard in targets if to == name]
         if len(hit) == 1 and sources[name] > 1 and targets[name, hit[0]] > sources[name]:

@@ -80,7 +80,9 @@ def changeable(value: Any) -> int | None:  # Any: of any kind
         owner = value
         while isinstance(owner.base, np.ndarray):
             owner = owner.base
-        return int(owner.__array_interface__["data"][0]) if value.size and (value.flags.writeable or owner.flags.writeable) else None
+        return (
+            int(owner.__array_interface__["data"][0]) if value.size and (value.flags.writeable or owner.flags.writeable) else None
+        )
     if is_tensor(value):
         return int(value.untyped_storage().data_ptr()) or id(value)
     if isinstance(value, (tuple, frozenset, types.FunctionType, types.MethodType, types.MappingProxyType, types.CellType)):

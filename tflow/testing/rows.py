@@ -166,7 +166,9 @@ def differs_by_padding(item: AnyRows, here: object, there: object) -> str:
                 return f"the column {name!r} of rows that are there changes with the padding"
         return ""
     mine, other = numbers_in(here), numbers_in(there)
-    return f"it gives {mine!r}, and {other!r} with other padding" if mine is not None and not close(mine, other, TOLERANCE) else ""
+    return (
+        f"it gives {mine!r}, and {other!r} with other padding" if mine is not None and not close(mine, other, TOLERANCE) else ""
+    )
 
 
 def not_finite(value: Any, depth: int = 3) -> str:  # Any: of any kind

@@ -94,7 +94,8 @@ def explore(
     """Search for a schedule under which ``check(history)`` raises, and make it as small as possible.
 
     Returns None if ``examples`` schedules pass; a test says ``assert explore(plan, check) is None``. The search is the same every
-    time. ``faults=fault_profiles()`` lets actors die, too; ``most`` and ``steps`` are as in ``simulate``; with ``save=`` a counterexample is written into that folder.
+    time. ``faults=fault_profiles()`` lets actors die, too; ``most`` and ``steps`` are as in ``simulate``; with ``save=`` a
+    counterexample is written into that folder.
 
     >>> from tflow import par_from_range
     >>> from tflow.testing import explore

@@ -52,7 +52,11 @@ def fault_profiles(
 
 @st.composite
 def _profiles(draw: st.DrawFn, kinds: list[str], most: int) -> Faults:
-    chosen, often, calm = draw(st.integers(0, 2 ** len(kinds) - 1)), draw(st.integers(1, most)), draw(st.integers(0, LONGEST_CALM))
+    chosen, often, calm = (
+        draw(st.integers(0, 2 ** len(kinds) - 1)),
+        draw(st.integers(1, most)),
+        draw(st.integers(0, LONGEST_CALM)),
+    )
     return Faults(**{kind: often for bit, kind in enumerate(kinds) if chosen >> bit & 1}, calm=calm if chosen else 0)
 
 

@@ -10,6 +10,7 @@ import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
+from functools import partial
 from typing import Any, get_args, get_origin
 
 import numpy as np
@@ -28,18 +29,14 @@ def snapshot(value: Any, inside: tuple[int, ...] = ()) -> object:  # Any: of any
     inside = (*inside, id(value))
     if isinstance(value, float):
         return "NaN" if value != value else value
-    if isinstance(value, types.FunctionType):  # what it closes over is part of it
-        closed = [snapshot(cell.cell_contents, inside) for cell in value.__closure__ or () if _is_set(cell)]
-        return (value.__name__, closed) if closed else value.__name__
-    if isinstance(value, (type, types.BuiltinFunctionType, types.ModuleType)):
-        return value.__name__
+    if isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType)):
+        closed = [cell for cell in getattr(value, "__closure__", None) or () if _is_set(cell)]
+        return (value.__name__, [snapshot(cell.cell_contents, inside) for cell in closed]) if closed else value.__name__
     if hasattr(value, "tolist") and hasattr(value, "dtype"):
         return type(value).__name__, str(value.dtype), snapshot(value.tolist(), inside)
     if isinstance(value, dict):
         entries = {key: snapshot(member, inside) for key, member in value.items()}
         return entries if type(value) is dict else (type(value).__name__, entries)
-    if isinstance(value, Enum):
-        return type(value).__name__, value.name
     if isinstance(value, (list, tuple)):
         members = [snapshot(member, inside) for member in value]
         if type(value) in (list, tuple):
@@ -54,6 +51,8 @@ def snapshot(value: Any, inside: tuple[int, ...] = ()) -> object:  # Any: of any
 
 def _parts(value: Any, inside: tuple[int, ...]) -> object:  # Any: an object of a class that we do not know
     """As pickle would take it apart."""
+    if isinstance(value, Enum):
+        return value.name
     try:
         reduced = value.__reduce_ex__(4)
     except Exception:  # it cannot be taken apart: then it is what it holds
@@ -74,7 +73,7 @@ def _is_set(cell: types.CellType) -> bool:
 def close(one: Any, other: Any, tolerance: float) -> bool:  # Any: of any kind, and looked at as such
     """True if two values are equal up to rounding; arrays, lists of numbers and scalars of numpy count by their values."""
     one, other = (each.tolist() if hasattr(each, "tolist") and hasattr(each, "dtype") else each for each in (one, other))
-    if isinstance(one, float) and isinstance(other, (int, float)) or isinstance(other, float) and isinstance(one, int):
+    if isinstance(one, (int, float)) and isinstance(other, (int, float)):
         return one == other or math.isclose(one, other, rel_tol=tolerance, abs_tol=tolerance) or (one != one and other != other)
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         return one.keys() == other.keys() and all(close(one[key], other[key], tolerance) for key in one)
@@ -180,6 +179,11 @@ class Poison:
         return self
 
 
+def touch(poison: Poison) -> object:
+    """What happens when a column is read."""
+    return _raises("__getitem__")(poison)
+
+
 def _raises(name: str) -> Callable[..., object]:
     def method(self: Poison, *args: object, **more: object) -> object:
         self.touched.append(name)
@@ -215,25 +219,30 @@ def poisoned(item: Any) -> Iterator[tuple[list[str], Any]]:  # Any: of any kind,
             yield part.touched, replace(part)
 
 
-def _places(item: Any) -> Iterator[Callable[[Poison], Any]]:  # Any: as above
+def _places(item: Any) -> list[Callable[[Poison], Any]]:  # Any: as above
     """Ways to put something in the place of a part of an item; of lists and the like, the first and the last."""
     if type(item) in (list, tuple):
-        for index in sorted({0, len(item) - 1}) if item else ():
-            yield lambda poison, index=index: type(item)([*item[:index], poison, *item[index + 1 :]])
-    elif isinstance(item, tuple) and hasattr(item, "_replace"):
-        for name in item._fields:  # type: ignore[attr-defined]  # a named tuple
-            yield lambda poison, name=name: item._replace(**{name: poison})
-    elif type(item) is dict:
-        for key in list(item)[:4]:
-            yield lambda poison, key=key: {**item, key: poison}
-    elif is_dataclass(item) and not isinstance(item, type):
-        for field in fields(item)[:6]:
-            yield lambda poison, name=field.name: _with(item, name, poison)
-    elif hasattr(item, "columns") and isinstance(item.columns, Mapping):  # a batch
-        yield lambda poison: _batch_that_raises(item, poison)
+        return [partial(_with_member, item, index) for index in sorted({0, len(item) - 1}) if item]
+    if isinstance(item, tuple) and hasattr(item, "_replace"):
+        return [partial(_with_member, item, index) for index in range(len(item))]
+    if type(item) is dict:
+        return [partial(_with_key, item, key) for key in list(item)[:4]]
+    if is_dataclass(item) and not isinstance(item, type):
+        return [partial(_with_field, item, field.name) for field in fields(item)[:6]]
+    is_batch = hasattr(item, "columns") and isinstance(item.columns, Mapping)
+    return [partial(_batch_that_raises, item)] if is_batch else []
 
 
-def _with(item: Any, name: str, poison: Poison) -> Any:  # Any: of a data class
+def _with_member(item: Any, index: int, poison: Poison) -> Any:  # Any: a list or a tuple, perhaps a named one
+    members = [*item[:index], poison, *item[index + 1 :]]
+    return item._make(members) if hasattr(item, "_make") else type(item)(members)
+
+
+def _with_key(item: dict[Any, Any], key: Any, poison: Poison) -> dict[Any, Any]:  # Any: whatever is in it
+    return {**item, key: poison}
+
+
+def _with_field(item: Any, name: str, poison: Poison) -> Any:  # Any: of a data class
     changed = copy.copy(item)
     object.__setattr__(changed, name, poison)
     return changed
@@ -242,5 +251,7 @@ def _with(item: Any, name: str, poison: Poison) -> Any:  # Any: of a data class
 def _batch_that_raises(item: Any, poison: Poison) -> Any:  # Any: a batch
     """A batch whose columns cannot be read."""
     kind = type(item)
-    raising = type(kind.__name__, (kind,), {"__slots__": (), "__getitem__": lambda self, name: poison[name]})
+    raising: Any = type(
+        kind.__name__, (kind,), {"__slots__": (), "__getitem__": lambda self, name: touch(poison)}
+    )  # Any: a batch
     return raising.from_state(item.state())

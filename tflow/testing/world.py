@@ -221,7 +221,20 @@ def other_world(surroundings: Surroundings) -> Iterator[list[str]]:
 # --------------------------------------------------------------------------- what is around an operator
 
 PLAIN = (int, float, complex, str, bytes, bool, type(None))
-HOLDS = (*PLAIN, dict, list, set, deque, OrderedDict, defaultdict, np.ndarray, random.Random, np.random.Generator, count, bytearray)
+HOLDS = (
+    *PLAIN,
+    dict,
+    list,
+    set,
+    deque,
+    OrderedDict,
+    defaultdict,
+    np.ndarray,
+    random.Random,
+    np.random.Generator,
+    count,
+    bytearray,
+)
 """Kinds of global values that can be put back as they were."""
 
 
@@ -292,13 +305,8 @@ class Surroundings:
                 self.saved.append((value, {"": copy.copy(value)}))
 
     def save(self, place: object, values: dict[str, object]) -> None:
-        found = {}
-        for name, value in values.items():
-            try:
-                found[name] = copy.deepcopy(value)
-            except Exception:  # it cannot be put back
-                continue
-        self.saved.append((place, found))
+        copies = {name: _copied(value) for name, value in values.items()}
+        self.saved.append((place, {name: value for name, value in copies.items() if value is not _NONE}))
 
     def restore(self) -> None:
         """Put everything back, as in a process that has just started."""
@@ -327,9 +335,23 @@ class Surroundings:
                 found.append(("a default argument", place))
             else:
                 label = getattr(place, "__name__", type(place).__name__)
-                now = vars(place) if isinstance(place, types.FunctionType) else {name: getattr(place, name, None) for name in values}
+                now = (
+                    vars(place)
+                    if isinstance(place, types.FunctionType)
+                    else {name: getattr(place, name, None) for name in values}
+                )
                 found += [(f"{label}.{name}", value) for name, value in now.items()]
         return found + [(f"the cache of {cache.__name__}", cache) for cache in self.caches]
+
+
+_NONE = object()
+
+
+def _copied(value: object) -> object:
+    try:
+        return copy.deepcopy(value)
+    except Exception:  # it cannot be put back
+        return _NONE
 
 
 def _refill(container: Any, content: Any) -> None:  # Any: one of several kinds of containers, and its copy
