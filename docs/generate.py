@@ -192,8 +192,8 @@ def law_pages() -> dict[str, str]:
 def mistakes_table() -> str:
     """Every operator with a mistake that the tests plant, and the law that finds it."""
     head = (
-        "## Mistakes in operators, and the law that finds each\n\nFrom `tests/quality/test_operator_bugs.py`. Found within 30 lists of "
-        "items, each.\n\n| mistake | what it does | law |\n|---|---|---|\n"
+        "## Mistakes in operators, and the law that finds each\n\nFrom `tests/quality/test_operator_bugs.py`. Found within "
+        "30 lists of items, each.\n\n| mistake | what it does | law |\n|---|---|---|\n"
     )
     rows = []
     for planted, (make, _, _) in PLANTED.items():

@@ -21,7 +21,7 @@ BESIDE = (ActorOp, StatefulActorOp)
 STATEFUL = (Stateful, StatefulActorOp, StatefulLiveOp)
 
 
-class Subject(NamedTuple):
+class Candidate(NamedTuple):
     """An operator and what it needs."""
 
     op: AnyOp
@@ -29,19 +29,19 @@ class Subject(NamedTuple):
     surroundings: Surroundings
 
     @staticmethod
-    def of(op: AnyOp, actor: Make | None) -> Subject:
-        return Subject(op, actor, Surroundings(op, *([] if actor is None else [actor])))
+    def of(op: AnyOp, actor: Make | None) -> Candidate:
+        return Candidate(op, actor, Surroundings(op, *([] if actor is None else [actor])))
 
 
 class Bench:
     """An operator at work."""
 
-    def __init__(self, subject: Subject, op: AnyOp | None = None) -> None:
-        self.subject = subject
-        self.op: Any = own_copy(subject.op) if op is None else op  # Any: of one of the kinds, which differ in their methods
+    def __init__(self, candidate: Candidate, op: AnyOp | None = None) -> None:
+        self.candidate = candidate
+        self.op: Any = own_copy(candidate.op) if op is None else op  # Any: of one of the kinds, which differ in their methods
         with global_seed(0):  # networks are made with the global generators, and these must begin equal
             self.live: Any = spy(self.op) if isinstance(self.op, LIVE) else None  # Any: stands for a Live
-            self.actor = None if subject.actor is None else subject.actor(Shard("actor", 0, 1, 0, 0))
+            self.actor = None if candidate.actor is None else candidate.actor(Shard("actor", 0, 1, 0, 0))
         self.state: object = self.op.init() if isinstance(self.op, STATEFUL) else None
         self.number = 0
         self.ref: SpyRef | None = None
@@ -54,7 +54,7 @@ class Bench:
     @property
     def roots(self) -> list[tuple[str, object]]:
         """Where the operator can keep something."""
-        return [("the operator", self.op), ("its state", self.state), *self.subject.surroundings.roots()]
+        return [("the operator", self.op), ("its state", self.state), *self.candidate.surroundings.roots()]
 
     def result(self, item: Item) -> object:
         """Process one item."""
@@ -67,7 +67,7 @@ class Bench:
             self.ref = SpyRef(item)
             self.op.forward(self.live, self.ref)
             return item
-        if isinstance(self.subject.op, STATEFUL):
+        if isinstance(self.candidate.op, STATEFUL):
             stepped: object = self.op.step(*beside, self.state, item)
             if not isinstance(stepped, tuple) or len(stepped) != 2:
                 raise TypeError(f"step must return a pair, (state, item): got {stepped!r}")
@@ -82,23 +82,23 @@ class Bench:
 
     def renew(self) -> None:
         """Go on in another process, from what a checkpoint holds."""
-        self.subject.surroundings.restore()
-        self.op = own_copy(self.subject.op)
+        self.candidate.surroundings.restore()
+        self.op = own_copy(self.candidate.op)
         self.state = saved_state(self.op, self.state)
 
 
 @contextmanager
-def bench(subject: Subject, op: AnyOp | None = None, *, clean: bool = True) -> Iterator[Bench]:
+def bench(candidate: Candidate, op: AnyOp | None = None, *, clean: bool = True) -> Iterator[Bench]:
     """An operator at work in a process that is put back afterwards; ``clean`` says that its globals are as at the beginning."""
     with contained():
         if clean:
-            subject.surroundings.restore()
-        yield Bench(subject, op)
+            candidate.surroundings.restore()
+        yield Bench(candidate, op)
 
 
-def results(subject: Subject, items: list[Item], op: AnyOp | None = None) -> list[object]:
+def results(candidate: Candidate, items: list[Item], op: AnyOp | None = None) -> list[object]:
     """What the operator gives for each of the items."""
-    with bench(subject, op) as at_work:
+    with bench(candidate, op) as at_work:
         return [at_work.step(item) for item in items]
 
 

@@ -31,11 +31,11 @@ from tflow.laws import (
     LawBroken,
 )
 from tflow.testing import proofs
-from tflow.testing.bench import BESIDE, LIVE, Item, Make, Subject, fresh
+from tflow.testing.bench import BESIDE, LIVE, Candidate, Item, Make, fresh
 from tflow.testing.values import close
 from tflow.types import AnyOp, Columnar, Op, RefOp, Stateless
 
-Evidence = Callable[[Subject, list[Item]], None]
+Evidence = Callable[[Candidate, list[Item]], None]
 Fn = Callable[[Item], object]
 PORTION = 3
 """A property of one operator takes one in so many of the examples that hypothesis would try: it has many properties."""
@@ -68,7 +68,7 @@ def applies(law: Law[...], op: AnyOp) -> bool:
     if law is CHUNKING:
         return not isinstance(op, LIVE)
     if law is TYPING:
-        return isinstance(op, Widen) or declared_result(op) not in (hints.UNKNOWN, Any)
+        return isinstance(op, Widen) or declared_result(op) not in (hints.UNKNOWN, Any)  # Any: said by the user
     if law is MESSAGES:
         return isinstance(op, LIVE)
     if law is UNOPENED:
@@ -79,8 +79,8 @@ def applies(law: Law[...], op: AnyOp) -> bool:
 
 
 def equivalent_to(like: Callable[[list[Item]], list[object]], tolerance: float) -> Evidence:
-    def is_equivalent(subject: Subject, items: list[Item]) -> None:
-        expected, shown = like(fresh(items)), proofs.shown(subject, fresh(items))
+    def is_equivalent(candidate: Candidate, items: list[Item]) -> None:
+        expected, shown = like(fresh(items)), proofs.shown(candidate, fresh(items))
         if not close(shown, expected, tolerance):
             EQUIVALENCE.check(shown, expected)
             raise LawBroken(f"equivalence: {EQUIVALENCE.says} But it shows {shown} instead of {expected}.")
@@ -142,17 +142,17 @@ def check_laws(
             raise PlanError(f"check_laws: the law {law.name!r} is not about operators; these are: {names}.")
     if isinstance(made, BESIDE) and actor is None:
         raise PlanError(f"check_laws: {name} works beside an actor; say how to make one with actor=.")
-    subject = Subject.of(made, actor)
+    candidate = Candidate.of(made, actor)
     chosen: dict[Law[...], Evidence] = {law: EVIDENCE[law.name] for law in OPERATOR_LAWS if law in laws and applies(law, made)}
-    tests = {f"test_{law.name}": _test(law, chosen, subject, items, max_items) for law in chosen}
+    tests = {f"test_{law.name}": _test(law, chosen, candidate, items, max_items) for law in chosen}
     if like is not None:
         chosen[EQUIVALENCE] = equivalent_to(like, tolerance)
-        tests["test_equivalence"] = _test(EQUIVALENCE, chosen, subject, items, max_items)
+        tests["test_equivalence"] = _test(EQUIVALENCE, chosen, candidate, items, max_items)
     return type(f"Test{name}", (), {"__doc__": f"The laws of {name}.", **tests})
 
 
 def _test(
-    law: Law[...], evidence: Mapping[Law[...], Evidence], subject: Subject, items: st.SearchStrategy[Item], most: int
+    law: Law[...], evidence: Mapping[Law[...], Evidence], candidate: Candidate, items: st.SearchStrategy[Item], most: int
 ) -> Callable[[object], None]:
     examples, lists = max(1, settings().max_examples // PORTION), st.lists(items, min_size=1, max_size=most)
     if law is BOUNDED_MEMORY:  # a few, which take long
@@ -161,10 +161,10 @@ def _test(
     @settings(deadline=None, max_examples=examples, suppress_health_check=[HealthCheck.data_too_large, HealthCheck.too_slow])
     @given(items=lists)
     def test(self: object, items: list[Item]) -> None:
-        error = broken(evidence[law], subject, items)
+        error = broken(evidence[law], candidate, items)
         if error is not None:
             error.__context__ = None  # from one place, whatever led here: hypothesis tells failures apart by where they come from
-            first = cause(law, evidence, subject, items) if current_build_context().is_final else ""
+            first = cause(law, evidence, candidate, items) if current_build_context().is_final else ""
             if first:
                 error.add_note(
                     f"The same items break the law {first!r}, which comes first: see to test_{first}, then look again."
@@ -176,26 +176,26 @@ def _test(
     return test
 
 
-def broken(evidence: Evidence, subject: Subject, items: list[Item]) -> Exception | None:
+def broken(evidence: Evidence, candidate: Candidate, items: list[Item]) -> Exception | None:
     """What is wrong, if anything is; an operator that raises says so itself."""
     try:
-        evidence(subject, items)
+        evidence(candidate, items)
     except LawBroken as error:
         return LawBroken(str(error))
     except Exception as error:
-        error.add_note(f"{type(subject.op).__name__} was given {items!r:.300}.")
+        error.add_note(f"{type(candidate.op).__name__} was given {items!r:.300}.")
         return error.with_traceback(None)
     finally:
-        subject.surroundings.restore()
+        candidate.surroundings.restore()
     return None
 
 
-def cause(law: Law[...], evidence: Mapping[Law[...], Evidence], subject: Subject, items: list[Item]) -> str:
+def cause(law: Law[...], evidence: Mapping[Law[...], Evidence], candidate: Candidate, items: list[Item]) -> str:
     """The first of the laws before this one that the same items break."""
     for earlier in evidence:
         if earlier is law:
             return ""
-        if isinstance(broken(evidence[earlier], subject, items), LawBroken):
+        if isinstance(broken(evidence[earlier], candidate, items), LawBroken):
             return earlier.name
     return ""
 

@@ -37,7 +37,7 @@ from tflow.laws import (
 )
 from tflow.runtime.sim import SimRuntime
 from tflow.testing import rows, world
-from tflow.testing.bench import BESIDE, LIVE, Bench, Item, Make, Subject, bench, fresh, raw_copy, results
+from tflow.testing.bench import BESIDE, LIVE, Bench, Candidate, Item, Make, bench, fresh, raw_copy, results
 from tflow.testing.elsewhere import run_elsewhere
 from tflow.testing.reach import amount, change_arrays, kept, memory_in
 from tflow.testing.spy import Message
@@ -58,25 +58,25 @@ def longer(items: list[Item]) -> list[Item]:
     return fresh(list(islice(cycle(items), max(LONG, len(items)))))
 
 
-def shown(subject: Subject, items: list[Item]) -> list[object]:
+def shown(candidate: Candidate, items: list[Item]) -> list[object]:
     """The results themselves."""
-    with bench(subject) as at_work:
+    with bench(candidate) as at_work:
         return [at_work.result(item) for item in items]
 
 
 # --------------------------------------------------------------------------- what it does to others
 
 
-def is_pure(subject: Subject, items: list[Item]) -> None:
-    with bench(subject) as at_work:
+def is_pure(candidate: Candidate, items: list[Item]) -> None:
+    with bench(candidate) as at_work:
         for item in fresh(items):
             before = snapshot(item)
             at_work.result(item)
             PURITY.check(before, snapshot(item))
 
 
-def leaves_no_traces(subject: Subject, items: list[Item]) -> None:
-    with bench(subject) as at_work:
+def leaves_no_traces(candidate: Candidate, items: list[Item]) -> None:
+    with bench(candidate) as at_work:
         for item in fresh(items):
             before, modes = world.settings(), world.modes_of(at_work.actor)
             at_work.result(item)
@@ -84,23 +84,23 @@ def leaves_no_traces(subject: Subject, items: list[Item]) -> None:
             NO_TRACES.check(left)
 
 
-def releases_items(subject: Subject, items: list[Item]) -> None:
-    with bench(subject) as at_work:
+def releases_items(candidate: Candidate, items: list[Item]) -> None:
+    with bench(candidate) as at_work:
         known, given = memory_in(at_work.roots), longer(items)
         for number, item in enumerate(given, 1):
             at_work.result(item)
             RELEASE.check(kept(at_work.roots, given[:number], known))
-    if isinstance(subject.op, BESIDE):  # an actor may store what it is given, but not show what has become of it
-        untouched = results(subject, longer(items))
-        with bench(subject) as at_work:
+    if isinstance(candidate.op, BESIDE):  # an actor may store what it is given, but not show what has become of it
+        untouched = results(candidate, longer(items))
+        with bench(candidate) as at_work:
             for item, expected in zip(longer(items), untouched, strict=True):
                 if at_work.step(item) != expected:
                     RELEASE.check("what it shows of its actor")
                 change_arrays(item)
 
 
-def gives_up_results(subject: Subject, items: list[Item]) -> None:
-    with bench(subject) as at_work:
+def gives_up_results(candidate: Candidate, items: list[Item]) -> None:
+    with bench(candidate) as at_work:
         given: list[tuple[object, object]] = []
         sent: list[Message] = []
         for item in longer(items):
@@ -121,14 +121,17 @@ def gives_up_results(subject: Subject, items: list[Item]) -> None:
 # --------------------------------------------------------------------------- what it depends on
 
 
-def is_repeatable(subject: Subject, items: list[Item]) -> None:
-    with bench(subject) as at_work:
+def is_repeatable(candidate: Candidate, items: list[Item]) -> None:
+    with bench(candidate) as at_work:
         first = []
         for item in fresh(items):
             before = world.dice()
             first.append(at_work.step(item))
             REPEATABILITY.check(None, None, world.changed(before, world.dice()))
-    with bench(subject, clean=False) as at_work, world.other_world(subject.surroundings) as asked:  # what the first left is there
+    with (
+        bench(candidate, clean=False) as at_work,
+        world.other_world(candidate.surroundings) as asked,
+    ):  # what the first left is there
         second = []
         for item in fresh(items):
             asked.clear()
@@ -137,10 +140,10 @@ def is_repeatable(subject: Subject, items: list[Item]) -> None:
     REPEATABILITY.check(first, second)
 
 
-def is_resumable(subject: Subject, items: list[Item]) -> None:
+def is_resumable(candidate: Candidate, items: list[Item]) -> None:
     """Between any two items, the state is saved as in a checkpoint, and given to a fresh operator in a fresh process."""
-    whole = results(subject, longer(items))
-    with bench(subject) as at_work:
+    whole = results(candidate, longer(items))
+    with bench(candidate) as at_work:
         resumed: list[object] = []
         try:
             for item in longer(items):
@@ -165,20 +168,20 @@ class Seeded:
             return self.make(Shard("actor", 0, 1, 0, 0))
 
 
-def travels(subject: Subject, items: list[Item]) -> None:
-    if isinstance(subject.op, LIVE):
-        there = results(subject, fresh(items))
+def travels(candidate: Candidate, items: list[Item]) -> None:
+    if isinstance(candidate.op, LIVE):
+        there = results(candidate, fresh(items))
     else:
-        lone = cast("Op[Item, object, Any]", subject.op)  # Any: of that actor, or of none
+        lone = cast("Op[Item, object, Any]", candidate.op)  # Any: of that actor, or of none
         with world.contained(), SimRuntime() as sim:
-            subject.surroundings.restore()
-            run = from_items(fresh(items)).call(create_actor(Seeded(subject.actor), name="actor"), lone).run(runtime=sim)
+            candidate.surroundings.restore()
+            run = from_items(fresh(items)).call(create_actor(Seeded(candidate.actor), name="actor"), lone).run(runtime=sim)
             there = [snapshot(item) for item in run]
-    modules = {getattr(each, "__module__", "") or "" for each in (type(subject.op), subject.actor, *map(type, items))}
-    modules |= {type(value).__module__ for value in getattr(subject.op, "__dict__", {}).values()}
+    modules = {getattr(each, "__module__", "") or "" for each in (type(candidate.op), candidate.actor, *map(type, items))}
+    modules |= {type(value).__module__ for value in getattr(candidate.op, "__dict__", {}).values()}
     own = {name for name in modules if name.partition(".")[0] not in ("builtins", "tflow", "numpy", "torch", "")}
-    how, elsewhere = run_elsewhere(work_elsewhere, subject.op, subject.actor, fresh(items), modules=own)
-    here = results(subject, items, raw_copy(subject.op) if not isinstance(subject.op, LIVE) else None)
+    how, elsewhere = run_elsewhere(work_elsewhere, candidate.op, candidate.actor, fresh(items), modules=own)
+    here = results(candidate, items, raw_copy(candidate.op) if not isinstance(candidate.op, LIVE) else None)
     TRAVEL.check(here, there)
     if how != "gone":
         TRAVEL.check(here, elsewhere, "in another process")
@@ -186,10 +189,10 @@ def travels(subject: Subject, items: list[Item]) -> None:
 
 def work_elsewhere(op: AnyOp, actor: Make | None, items: list[Item]) -> list[object]:
     """What the second process does."""
-    return results(Subject.of(op, actor), items)
+    return results(Candidate.of(op, actor), items)
 
 
-def is_independent_of_chunks(subject: Subject, items: list[Item]) -> None:
+def is_independent_of_chunks(candidate: Candidate, items: list[Item]) -> None:
     """The actor reads the items itself, so that several fit into one call."""
 
     def read(actor: object) -> Item:
@@ -200,10 +203,10 @@ def is_independent_of_chunks(subject: Subject, items: list[Item]) -> None:
     outcomes = []
     for per_call, in_flight in ((1, 1), (3, 1), (2, 2)):
         waiting = deque(fresh(items))
-        stream = from_actors(create_actors(Seeded(subject.actor), num=1, name="actor"), read)
-        worked = stream.par_for_each(cast("Op[Item, object, Any]", subject.op))  # Any: of that actor, or of none
+        stream = from_actors(create_actors(Seeded(candidate.actor), num=1, name="actor"), read)
+        worked = stream.par_for_each(cast("Op[Item, object, Any]", candidate.op))  # Any: of that actor, or of none
         with world.contained(), SimRuntime() as sim:
-            subject.surroundings.restore()
+            candidate.surroundings.restore()
             run = worked.gather_async(per_call=per_call, in_flight=in_flight).run(runtime=sim)
             outcomes.append([snapshot(item) for item in run])
     CHUNKING.check(outcomes[0], outcomes[1])
@@ -213,13 +216,13 @@ def is_independent_of_chunks(subject: Subject, items: list[Item]) -> None:
 # --------------------------------------------------------------------------- what it keeps
 
 
-def is_bounded(subject: Subject, items: list[Item]) -> None:
+def is_bounded(candidate: Candidate, items: list[Item]) -> None:
     """The same items again and again; and each that differs once, for what is remembered by a key."""
-    BOUNDED_MEMORY.check(grows(subject, items) or grows_with_new_ones(subject, items))
+    BOUNDED_MEMORY.check(grows(candidate, items) or grows_with_new_ones(candidate, items))
 
 
-def grows(subject: Subject, items: list[Item]) -> str:
-    with bench(subject) as at_work:
+def grows(candidate: Candidate, items: list[Item]) -> str:
+    with bench(candidate) as at_work:
         memory, sent = measured(at_work, items, SIZES)
         if not (linear(memory) or linear(sent)):
             return ""
@@ -229,7 +232,7 @@ def grows(subject: Subject, items: list[Item]) -> str:
     return f"after {', '.join(map(str, SURE_SIZES))} items it sends {', '.join(map(str, sent))} values" if linear(sent) else ""
 
 
-def grows_with_new_ones(subject: Subject, items: list[Item]) -> str:
+def grows_with_new_ones(candidate: Candidate, items: list[Item]) -> str:
     different: list[Item] = []
     looks: list[object] = []
     for item in items:
@@ -239,9 +242,9 @@ def grows_with_new_ones(subject: Subject, items: list[Item]) -> str:
     third = len(different) // 3
     if len(different) < 0.8 * MANY or not third:
         return ""  # too few to tell what has a bound from what has none
-    with bench(subject) as at_work:
+    with bench(candidate) as at_work:
         memory, _ = measured(at_work, different, (third, 2 * third, 3 * third))
-    with bench(subject) as at_work:
+    with bench(candidate) as at_work:
         repeated, _ = measured(at_work, different[:1], (third, 2 * third, 3 * third))
     steps = memory[1] - memory[0], memory[2] - memory[1]
     if repeated[0] == repeated[2] and steps[0] >= 0.8 * third and steps[1] >= 0.8 * steps[0]:
@@ -267,15 +270,15 @@ def linear(sizes: list[int]) -> bool:
 # --------------------------------------------------------------------------- what it shows
 
 
-def matches_its_types(subject: Subject, items: list[Item]) -> None:
-    with bench(subject) as at_work:
+def matches_its_types(candidate: Candidate, items: list[Item]) -> None:
+    with bench(candidate) as at_work:
         for item in fresh(items):
             result: Any = at_work.result(item)  # Any: whatever it gives
-            if isinstance(subject.op, Widen):
-                missing = [name for name in subject.op.columns.adds if len(item) and name not in result]
-                TYPING.check(f"the columns {', '.join(subject.op.columns.adds)}", result, not missing)
+            if isinstance(candidate.op, Widen):
+                missing = [name for name in candidate.op.columns.adds if len(item) and name not in result]
+                TYPING.check(f"the columns {', '.join(candidate.op.columns.adds)}", result, not missing)
             else:
-                declared = declared_by(subject.op)
+                declared = declared_by(candidate.op)
                 TYPING.check(declared, result, fits(result, declared))
 
 
@@ -285,16 +288,16 @@ def declared_by(op: AnyOp) -> object:
     return declared_result(op)
 
 
-def propagates_errors(subject: Subject, items: list[Item]) -> None:
+def propagates_errors(candidate: Candidate, items: list[Item]) -> None:
     """Something in the item raises, or the actor does."""
     for touched, item in poisoned(fresh(items[-1:])[0]):
-        with bench(subject) as at_work:
+        with bench(candidate) as at_work:
             for before in fresh(items[:-1][-2:]):
                 at_work.result(before)
             ERROR_PROPAGATION.check(touched, raises(at_work, item))
-    if isinstance(subject.op, BESIDE):
+    if isinstance(candidate.op, BESIDE):
         for poison in map(Poison, POISONS):
-            with bench(subject) as at_work:
+            with bench(candidate) as at_work:
                 at_work.actor = poison
                 ERROR_PROPAGATION.check(poison.touched, raises(at_work, fresh(items[:1])[0]))
 
@@ -307,9 +310,9 @@ def raises(at_work: Bench, item: Item) -> bool:
     return False
 
 
-def stays_finite(subject: Subject, items: list[Item]) -> None:
+def stays_finite(candidate: Candidate, items: list[Item]) -> None:
     signals: list[str] = []
-    with bench(subject) as at_work:
+    with bench(candidate) as at_work:
         for item in fresh(items):
             if rows.is_empty(item) or rows.not_finite(item):
                 continue
@@ -323,9 +326,9 @@ def stays_finite(subject: Subject, items: list[Item]) -> None:
 # --------------------------------------------------------------------------- what it sends
 
 
-def sends_well(subject: Subject, items: list[Item]) -> None:
+def sends_well(candidate: Candidate, items: list[Item]) -> None:
     targets: Counter[tuple[str, int]] = Counter()
-    with bench(subject) as at_work:
+    with bench(candidate) as at_work:
         sources = {actors.name: actors.num for actors in at_work.live.actors}
         for item in longer(items):
             at_work.result(item)
@@ -353,8 +356,8 @@ def too_early(messages: list[Message]) -> list[str]:
     return [to for (to, _), last in found.items() if last == "advance"]
 
 
-def stays_closed(subject: Subject, items: list[Item]) -> None:
-    with bench(subject) as at_work:
+def stays_closed(candidate: Candidate, items: list[Item]) -> None:
+    with bench(candidate) as at_work:
         for item in fresh(items):
             at_work.result(item)
             assert at_work.ref is not None
@@ -364,9 +367,9 @@ def stays_closed(subject: Subject, items: list[Item]) -> None:
 # --------------------------------------------------------------------------- what it makes of batches
 
 
-def keeps_what_travels_along(subject: Subject, items: list[Item]) -> None:
+def keeps_what_travels_along(candidate: Candidate, items: list[Item]) -> None:
     steps_in = steps_out = 0
-    with bench(subject) as at_work:
+    with bench(candidate) as at_work:
         for item in fresh(items):
             result = at_work.result(item)
             steps_in += steps_of(item)
@@ -374,24 +377,24 @@ def keeps_what_travels_along(subject: Subject, items: list[Item]) -> None:
             ROWS.check(rows.what_travels_along(item, result) if rows.batches([item]) else [], steps_in, steps_out)
 
 
-def keeps_pieces_apart(subject: Subject, items: list[Item]) -> None:
-    for item in rows.batches(items) if isinstance(subject.op, Stateless) else []:
-        PIECES.check(rows.differs_by_order(item, rows.applied(subject, item), rows.applied(subject, rows.reordered(item))))
+def keeps_pieces_apart(candidate: Candidate, items: list[Item]) -> None:
+    for item in rows.batches(items) if isinstance(candidate.op, Stateless) else []:
+        PIECES.check(rows.differs_by_order(item, rows.applied(candidate, item), rows.applied(candidate, rows.reordered(item))))
 
 
-def treats_ends_well(subject: Subject, items: list[Item]) -> None:
-    for item in rows.batches(items) if isinstance(subject.op, Stateless) else []:
-        ENDS.check(rows.wrong_end(subject, item))
+def treats_ends_well(candidate: Candidate, items: list[Item]) -> None:
+    for item in rows.batches(items) if isinstance(candidate.op, Stateless) else []:
+        ENDS.check(rows.wrong_end(candidate, item))
 
 
-def ignores_padding(subject: Subject, items: list[Item]) -> None:
+def ignores_padding(candidate: Candidate, items: list[Item]) -> None:
     for item in rows.batches(items):
-        if "mask" in item.columns and isinstance(subject.op, Stateless):
+        if "mask" in item.columns and isinstance(candidate.op, Stateless):
             other = rows.with_other_padding(item)
-            PADDING.check(rows.differs_by_padding(item, rows.applied(subject, item), rows.applied(subject, other)))
+            PADDING.check(rows.differs_by_padding(item, rows.applied(candidate, item), rows.applied(candidate, other)))
 
 
-EVIDENCE: Mapping[str, Callable[[Subject, list[Item]], None]] = {
+EVIDENCE: Mapping[str, Callable[[Candidate, list[Item]], None]] = {
     "purity": is_pure,
     "no_traces": leaves_no_traces,
     "repeatability": is_repeatable,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tflow.rl.data.batch import Batch
-from tflow.testing.bench import Item, Subject, bench
+from tflow.testing.bench import Candidate, Item, bench
 from tflow.testing.values import close
 
 TOLERANCE = 1e-3
@@ -21,9 +21,9 @@ def batches(items: list[Item]) -> list[AnyRows]:
     return [item for item in items if isinstance(item, Batch) and len(item)]
 
 
-def applied(subject: Subject, item: Item) -> Any:  # Any: whatever the operator gives
+def applied(candidate: Candidate, item: Item) -> Any:  # Any: whatever the operator gives
     """The result for one item alone."""
-    with bench(subject) as at_work:
+    with bench(candidate) as at_work:
         return at_work.result(item)
 
 
@@ -126,7 +126,7 @@ def computed_columns(item: AnyRows, result: object) -> Iterator[str]:
                 yield name
 
 
-def wrong_end(subject: Subject, item: AnyRows) -> str:
+def wrong_end(candidate: Candidate, item: AnyRows) -> str:
     """What is wrong with how an operator treats the ends of pieces, if it computes something like returns or targets."""
     if not {"rewards", "terminated", "truncated"} <= item.columns.keys() or "values" not in item.finals:
         return ""
@@ -137,9 +137,9 @@ def wrong_end(subject: Subject, item: AnyRows) -> str:
     rewards = np.array(item.columns["rewards"], np.float32)
     rewards[last] += 3
     plain = {how: ending(item, piece, how) for how in ("terminated", "truncated", "cut")}
-    shown = {how: applied(subject, batch) for how, batch in plain.items()}
-    worth = {how: applied(subject, with_finals(batch, **more)) for how, batch in plain.items()}
-    later = applied(subject, changed(plain["cut"], rewards=rewards))
+    shown = {how: applied(candidate, batch) for how, batch in plain.items()}
+    worth = {how: applied(candidate, with_finals(batch, **more)) for how, batch in plain.items()}
+    later = applied(candidate, changed(plain["cut"], rewards=rewards))
     for name in computed_columns(plain["cut"], shown["cut"]):
         if any(name not in getattr(each, "columns", ()) for each in (*shown.values(), *worth.values(), later)):
             continue

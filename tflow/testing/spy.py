@@ -156,8 +156,8 @@ class SpyLive:
         self.progress.steps += steps_of(item)
 
     def note(
-        self, kind: str, to: Actors[object], shards: tuple[int, ...], method: Any, value: object, policy: str = ""
-    ) -> None:  # Any: a function, which has a name
+        self, kind: str, to: Actors[object], shards: tuple[int, ...], method: object, value: object, policy: str = ""
+    ) -> None:
         name = getattr(method, "__qualname__", str(method))
         self.messages.append(Message(kind, to.name, shards, name, value, snapshot(opened(value)), policy))
 

@@ -250,8 +250,6 @@ def _with_field(item: Any, name: str, poison: Poison) -> Any:  # Any: of a data 
 
 def _batch_that_raises(item: Any, poison: Poison) -> Any:  # Any: a batch
     """A batch whose columns cannot be read."""
-    kind = type(item)
-    raising: Any = type(
-        kind.__name__, (kind,), {"__slots__": (), "__getitem__": lambda self, name: touch(poison)}
-    )  # Any: a batch
+    methods = {"__slots__": (), "__getitem__": lambda self, name: touch(poison)}
+    raising: Any = type(type(item).__name__, (type(item),), methods)  # Any: a class of batches
     return raising.from_state(item.state())
