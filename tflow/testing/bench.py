@@ -58,16 +58,17 @@ class Bench:
 
     def result(self, item: Item) -> object:
         """Process one item."""
-        beside: list[object] = [self.actor] if isinstance(self.op, BESIDE) else []
+        kind = self.candidate.op
+        beside: list[object] = [self.actor] if isinstance(kind, BESIDE) else []
         if self.live is not None:
             self.live.receive(item, self.number)
             beside = [self.live]
         self.number += 1
-        if isinstance(self.op, RefOp):
+        if isinstance(kind, RefOp):
             self.ref = SpyRef(item)
             self.op.forward(self.live, self.ref)
             return item
-        if isinstance(self.candidate.op, STATEFUL):
+        if isinstance(kind, STATEFUL):
             stepped: object = self.op.step(*beside, self.state, item)
             if not isinstance(stepped, tuple) or len(stepped) != 2:
                 raise TypeError(f"step must return a pair, (state, item): got {stepped!r}")

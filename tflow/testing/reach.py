@@ -115,7 +115,7 @@ def amount(roots: Iterable[tuple[str, object]]) -> int:
         elif isinstance(value, (Mapping, list, tuple, set, frozenset, deque)):
             total += len(value)
         elif callable(info := getattr(value, "cache_info", None)):  # of functools.lru_cache
-            total += int(info().currsize)
+            total += int(getattr(info(), "currsize", 0))
     return total
 
 
@@ -123,12 +123,13 @@ def change_arrays(root: object) -> Callable[[], None]:
     """Change all arrays and tensors in place that can be reached and written to, as training does; returns how to undo it."""
     undo: list[tuple[Any, Any]] = []  # Any: an array or a tensor, and its copy
     for _, value in walk([("", root)]):
-        if isinstance(value, np.ndarray) and value.flags.writeable and value.dtype.kind in "fiu":
+        if is_tensor(value):
+            if value.is_floating_point():
+                undo.append((value.detach(), value.detach().clone()))
+                value.detach().add_(1)
+        elif isinstance(value, np.ndarray) and value.flags.writeable and value.dtype.kind in "fiu":
             undo.append((value, value.copy()))
             value += 1
-        elif is_tensor(value) and value.is_floating_point():
-            undo.append((value.detach(), value.detach().clone()))
-            value.detach().add_(1)
 
     def restore() -> None:
         for changed, before in undo:

@@ -46,9 +46,17 @@ class SpyRef(Ref[Any]):  # Any: whatever the item is
         self.opened.append("held")
         return self.item
 
-    env_steps = property(lambda self: Ref(self.item).env_steps)
-    rows = property(lambda self: Ref(self.item).rows)
-    summary = property(lambda self: Ref(self.item).summary)
+    @property
+    def env_steps(self) -> int:
+        return Ref[Any](self.item).env_steps  # Any: see above
+
+    @property
+    def rows(self) -> int:
+        return Ref[Any](self.item).rows  # Any: see above
+
+    @property
+    def summary(self) -> object:
+        return Ref[Any](self.item).summary  # Any: see above
 
 
 def opened(value: object) -> object:

@@ -229,7 +229,7 @@ def _places(item: Any) -> list[Callable[[Poison], Any]]:  # Any: as above
         return [partial(_with_key, item, key) for key in list(item)[:4]]
     if is_dataclass(item) and not isinstance(item, type):
         return [partial(_with_field, item, field.name) for field in fields(item)[:6]]
-    is_batch = hasattr(item, "columns") and isinstance(item.columns, Mapping)
+    is_batch = isinstance(getattr(item, "columns", None), Mapping)
     return [partial(_batch_that_raises, item)] if is_batch else []
 
 

@@ -123,7 +123,7 @@ def contained() -> Iterator[None]:
         socket.setdefaulttimeout(timeout)
         decimal.setcontext(context)
         (gc.enable if collects else gc.disable)()
-        if modes is not None:
+        if torch is not None and modes is not None:
             torch.set_grad_enabled(modes[0])
             torch.set_default_dtype(modes[1])
             if torch.get_num_threads() != modes[2]:
@@ -254,7 +254,7 @@ class Surroundings:
             seen.add(id(value))
             if callable(getattr(value, "cache_clear", None)) and hasattr(value, "__wrapped__"):
                 self.caches.append(value)
-                waiting.append(value.__wrapped__)
+                waiting.append(getattr(value, "__wrapped__", None))
             elif isinstance(value, functools.partial):
                 waiting.extend([value.func, *value.args])
             elif isinstance(value, types.MethodType):
