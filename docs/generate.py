@@ -186,7 +186,21 @@ def law_pages() -> dict[str, str]:
     pages = {f"{name}.md": law_page(law) for name, law in LAWS.items()}
     rows = [f"| [{name}]({name}.md) | {law.says} |" for name, law in LAWS.items()]
     head = "# The laws\n\nWritten by `python docs/generate.py` from `tflow/laws.py`.\n\n| law | says |\n|---|---|\n"
-    return {"README.md": head + "\n".join(rows) + "\n", **pages}
+    return {"README.md": head + "\n".join(rows) + "\n\n" + mistakes_table(), **pages}
+
+
+def mistakes_table() -> str:
+    """Every operator with a mistake that the tests plant, and the law that finds it."""
+    head = (
+        "## Mistakes in operators, and the law that finds each\n\nFrom `tests/quality/test_operator_bugs.py`. Found within "
+        "30 lists of items, each.\n\n| mistake | what it does | law |\n|---|---|---|\n"
+    )
+    rows = []
+    for planted, (make, _, _) in PLANTED.items():
+        name = planted.split(",")[0]
+        said = (vars(make).get("__doc__") or "").partition("\n")[0]
+        rows.append(f"| `{getattr(make, '__name__', '')}` | {said} | [{planted}]({name}.md) |")
+    return head + "\n".join(rows) + "\n"
 
 
 def law_page(law: Law[...]) -> str:

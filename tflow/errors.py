@@ -23,7 +23,7 @@ class OperatorError(TflowError):
 
     def __init__(self, operator: str, *, item: int, cause: BaseException, shard: str | None = None) -> None:
         place = "on the driver" if shard is None else f"in shard {shard}"
-        super().__init__(f"{operator} {place}, item {item}, raised {type(cause).__name__}: {cause}")
+        super().__init__(f"{operator} {place}, item {item}, raised {type(cause).__name__}: {text_of(cause)}")
         self.operator = operator
         self.item = item
         self.shard = shard
@@ -39,12 +39,20 @@ def _restore_operator_error(operator: str, item: int, cause: BaseException, shar
     return OperatorError(operator, item=item, cause=cause, shard=shard)
 
 
+def text_of(error: BaseException) -> str:
+    """What an exception says; some raise when they are asked."""
+    try:
+        return str(error)
+    except Exception as another:
+        return f"(its __str__ raised {type(another).__name__})"
+
+
 def travelling(cause: BaseException) -> BaseException:
     """The exception if it survives pickling, else one of the nearest kind with the same text and the traceback as a note."""
     try:
         pickle.loads(pickle.dumps(cause))  # noqa: S301  # our own bytes, made on this line
     except Exception:  # whatever hinders it, on either side: the error itself must arrive
-        stand_in = RemoteCause(f"{type(cause).__name__}: {cause}")
+        stand_in = RemoteCause(f"{type(cause).__name__}: {text_of(cause)}")
         stand_in.add_note("".join(traceback.format_exception(cause)))
         return stand_in
     return cause
@@ -89,7 +97,8 @@ class EnvError(TflowError):
         return f"{self.env}{'' if self.index is None else f', env {self.index}'}: {self.problem}"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return EnvError, self.args, {"__cause__": travelling(self.__cause__)} if self.__cause__ else {}
+        cause = {"__cause__": travelling(self.__cause__)} if self.__cause__ else {}
+        return EnvError, self.args, {**vars(self), **cause}
 
 
 class MissingExtra(TflowError, ImportError):

@@ -259,15 +259,6 @@ def NO_EFFECTS(happened: Sequence[object]) -> str:
 
 
 @law(
-    "travel",
-    "An operator survives the trip to an actor and behaves the same there.",
-    "It works on the laptop and fails on the cluster, or worse, does something else there.",
-)
-def TRAVEL(here: object, there: object) -> str:
-    return "" if here == there else f"here it gives {_brief(here)}, inside an actor {_brief(there)}"
-
-
-@law(
     "purity",
     "An operator does not change its input.",
     "The other branch of a split trains on data that this one has normalised; on Ray the array is read-only and it raises.",
@@ -277,24 +268,34 @@ def PURITY(before: object, after: object) -> str:
 
 
 @law(
-    "release",
-    "An operator keeps no reference to an item once it is done with it, unless it says that it is batching.",
-    "Memory grows with every batch, and what is done to the item later changes what the operator remembers.",
+    "no_traces",
+    "An operator leaves the process, and the actor that it works beside, as it found them: grad mode, environment, current "
+    "directory, filters of warnings, the modes of networks.",
+    "Another operator in the same process trains without gradients, and nobody knows since when.",
 )
-def RELEASE(untouched: object, scrambled: object) -> str:
-    if untouched == scrambled:
-        return ""
-    return f"when an item was changed afterwards, it gave {_brief(scrambled)} instead of {_brief(untouched)}"
+def NO_TRACES(left: Sequence[str]) -> str:
+    return "" if not left else f"it changes {', '.join(left)}"
 
 
 @law(
     "repeatability",
-    "The same items give the same results: random numbers come from a seed in the operator or its state, not from a global "
-    "generator.",
+    "The same items give the same results, at any time and in any environment: random numbers come from a seed in the operator "
+    "or its state, not from a global generator.",
     "Two runs with the same seed differ.",
 )
-def REPEATABILITY(first: object, second: object) -> str:
-    return "" if first == second else f"the first time it gave {_brief(first)}, the second time {_brief(second)}"
+def REPEATABILITY(first: object, second: object, dice: Sequence[str] = ()) -> str:
+    if dice:
+        return f"it uses or sets global dice: {', '.join(dice)}"
+    return "" if first == second else f"it gives {_brief(first)}, and {_brief(second)} with another clock, process or environment"
+
+
+@law(
+    "travel",
+    "An operator survives the trip to an actor and behaves the same there, and in every other process.",
+    "It works on the laptop and fails on the cluster, or worse, does something else there.",
+)
+def TRAVEL(here: object, there: object, where: str = "inside an actor") -> str:
+    return "" if here == there else f"here it gives {_brief(here)}, {where} {_brief(there)}"
 
 
 @law(
@@ -305,6 +306,33 @@ def REPEATABILITY(first: object, second: object) -> str:
 )
 def RESUMPTION(uninterrupted: object, resumed: object) -> str:
     return "" if uninterrupted == resumed else f"in one go it gives {_brief(uninterrupted)}, resumed {_brief(resumed)}"
+
+
+@law(
+    "release",
+    "An operator keeps no reference to an item once it is done with it, unless it says that it is batching.",
+    "Memory grows with every batch, and what is done to the item later changes what the operator remembers.",
+)
+def RELEASE(kept: str) -> str:
+    return f"{kept} is still a part of an item" if kept else ""
+
+
+@law(
+    "bounded_memory",
+    "What an operator remembers, and what it sends, does not grow with the number of items, unless it says that it is batching.",
+    "The run of a night ends in the morning, out of memory.",
+)
+def BOUNDED_MEMORY(growing: str) -> str:
+    return growing
+
+
+@law(
+    "ownership",
+    "What an operator has shown or sent does not change afterwards: it is no longer its own, nor its actor's.",
+    "A batch that waits in a queue changes under the learner's hands; on a cluster, where it is copied, it does not.",
+)
+def OWNERSHIP(then: object, now: object, what: str = "the result") -> str:
+    return "" if then == now else f"{what} was {_brief(then)} and became {_brief(now)}"
 
 
 @law(
@@ -327,15 +355,95 @@ def TYPING(declared: object, value: object, fits: bool) -> str:
 
 @law(
     "error_propagation",
-    "An exception that an item raises propagates: no operator swallows it.",
+    "An exception that an item, or the actor, raises propagates: no operator swallows it.",
     "A broken environment looks like one that earns no reward.",
 )
 def ERROR_PROPAGATION(raised_inside: Sequence[str], came_out: bool) -> str:
-    return f"the item raised in {_brief(list(raised_inside))} and nothing came out" if raised_inside and not came_out else ""
+    return f"something raised in {_brief(list(raised_inside))} and nothing came out" if raised_inside and not came_out else ""
 
 
-OPERATOR_LAWS = (TRAVEL, PURITY, RELEASE, REPEATABILITY, RESUMPTION, CHUNKING, TYPING, ERROR_PROPAGATION)
-"""What every operator obeys, as far as it applies to its kind."""
+@law(
+    "messages",
+    "A live operator sends a message once, not always to the same shard wherever the item comes from, and weights after "
+    "counting the update that they belong to.",
+    "Priorities arrive twice or at the wrong replay actor; fresh weights carry the version of the old ones.",
+)
+def MESSAGES(twice: Sequence[object], always_to: str, before_advance: Sequence[str]) -> str:
+    if twice:
+        return f"it sends the same twice for one item: {_brief(list(twice))}"
+    if before_advance:
+        return f"it updates {', '.join(before_advance)} before it advances, so what it sends has the old version"
+    return f"all that it sends goes to {always_to}, whatever shard the item comes from" if always_to else ""
+
+
+@law(
+    "unopened",
+    "An operator on references does not open its items.",
+    "Every batch goes through the driver, which the operator was to prevent.",
+)
+def UNOPENED(opened: Sequence[str]) -> str:
+    return f"it reads {', '.join(opened)}" if opened else ""
+
+
+# --------------------------------------------------------------------------- laws of operators over batches
+
+
+@law(
+    "rows",
+    "A batch of the same rows keeps what travels with them: env steps, policy, ends, finals, summary; and no env step is counted "
+    "twice.",
+    "The run stops at half of its budget, or never, and the learning curve has the wrong axis.",
+)
+def ROWS(lost: Sequence[str], steps_in: int, steps_out: int) -> str:
+    if steps_out > steps_in:
+        return f"{steps_in} env steps go in and {steps_out} come out"
+    return f"the batch has lost or changed its {', '.join(lost)}" if lost else ""
+
+
+@law(
+    "pieces",
+    "The order in which the pieces of a batch come does not matter: what is computed of one does not depend on its neighbours.",
+    "Returns go over the end of an episode into the next one.",
+)
+def PIECES(difference: str) -> str:
+    return f"{difference} pieces in reverse order" if difference else ""
+
+
+@law(
+    "ends",
+    "Nothing follows a terminated episode; what follows one that was truncated or cut off counts with its value.",
+    "The agent learns that time limits are deadly, or that death is not.",
+)
+def ENDS(wrong: str) -> str:
+    return wrong
+
+
+@law(
+    "padding",
+    "What stands in rows that are masked out does not change the results.",
+    "Statistics depend on how long the longest episode of the batch was.",
+)
+def PADDING(difference: str) -> str:
+    return difference
+
+
+@law(
+    "finiteness",
+    "Finite numbers go in, finite numbers come out.",
+    "One batch with equal rewards makes all weights NaN.",
+)
+def FINITENESS(not_finite: str) -> str:
+    return f"finite numbers give {_brief(not_finite)}" if not_finite else ""
+
+
+GENERAL_LAWS = (
+    PURITY, NO_TRACES, REPEATABILITY, TRAVEL, RESUMPTION, RELEASE, BOUNDED_MEMORY, OWNERSHIP, CHUNKING, TYPING, ERROR_PROPAGATION,
+    FINITENESS,
+)  # fmt: skip
+LIVE_LAWS = (MESSAGES, UNOPENED)
+BATCH_LAWS = (ROWS, PIECES, ENDS, PADDING)
+OPERATOR_LAWS = (*GENERAL_LAWS, *LIVE_LAWS, *BATCH_LAWS)
+"""What every operator obeys, as far as it applies to its kind. If one mistake breaks several, the first of these is its cause."""
 
 
 def _brief(value: object) -> str:

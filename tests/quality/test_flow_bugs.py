@@ -166,7 +166,7 @@ def branches_that_share_a_mutable_item(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(joints, "is_frozen", lambda value: True)
 
 
-@bug(law(SURVIVAL, gather_async, parallel=True), flaw=6, size=6)
+@bug(law(SURVIVAL, gather_async, parallel=True), flaw=6, size=7)
 def one_death_that_ends_everything(patch: pytest.MonkeyPatch) -> None:
     class Wrong(gather.Stream):
         def on_actor_lost(self, link: gather.ShardLink) -> None:
@@ -176,7 +176,7 @@ def one_death_that_ends_everything(patch: pytest.MonkeyPatch) -> None:
     swap(patch, nodes.GatherAsync, Wrong)
 
 
-@bug(law(SURVIVAL, lambda s: s.gather_async(on_death="skip"), parallel=True), flaw=6, size=6)
+@bug(law(SURVIVAL, lambda s: s.gather_async(on_death="skip"), parallel=True), flaw=6, size=7)
 def a_stream_that_ends_quietly(patch: pytest.MonkeyPatch) -> None:
     def give_up(self: gather.Gather, link: gather.ShardLink) -> None:
         for each in self.links:

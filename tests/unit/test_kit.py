@@ -11,18 +11,43 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from examples import one_of_each
 from tests.laws.world import Learn, samplers, sampling
-from tflow import Actors, Iter, Live, LiveOp, PlanError, Shard, Stateful, Stateless, Union, par_from_range, testing
-from tflow.laws import CONSERVATION, ERROR_PROPAGATION, FAIRNESS, FRESHNESS, LAWS, LAZINESS, OPERATOR_LAWS, ORDER, LawBroken
+from tflow import (
+    Actors,
+    ComputeAdvantages,
+    Iter,
+    Live,
+    LiveOp,
+    PlanError,
+    Shard,
+    Stateful,
+    Stateless,
+    Union,
+    par_from_range,
+    testing,
+)
+from tflow.laws import (
+    BATCH_LAWS,
+    CONSERVATION,
+    ERROR_PROPAGATION,
+    FAIRNESS,
+    FRESHNESS,
+    GENERAL_LAWS,
+    LAWS,
+    LAZINESS,
+    ORDER,
+    LawBroken,
+)
 from tflow.runtime.sim import NO_FAULTS
 from tflow.testing import (
     Counterexample,
@@ -34,10 +59,11 @@ from tflow.testing import (
     explore,
     fault_profiles,
     replay,
+    rollouts,
     simulate,
 )
 from tflow.testing.history import without_zeros
-from tflow.testing.values import Poison, Poisoned, fits, scramble, snapshot
+from tflow.testing.values import Poison, Poisoned, fits, snapshot
 from tflow.types import StatefulActorOp
 
 ROOT = Path(__file__).parent.parent.parent
@@ -209,7 +235,12 @@ def test_mistakes_are_sentences() -> None:
             "there is no 'explodes'; there are dies_before",
         ),
         (lambda: wrong.explore(one_of_each.right_plan(), one_of_each.one_of_each), "expected a function"),
-        (lambda: wrong.check_laws(abs, items=st.integers()), "expected an operator, .* got the function abs.$"),
+        (lambda: wrong.check_laws(7, items=st.integers()), "expected an operator"),
+        (lambda: wrong.check_laws(abs, items=[1, 2]), "items must be a strategy of hypothesis"),
+        (
+            lambda: wrong.check_laws(abs, items=st.integers(), laws=[ORDER]),
+            "the law 'order' is not about operators; these are: pur",
+        ),
         (lambda: wrong.check_combinator(lambda s: s, laws=[]), "say which laws"),
         (lambda: wrong.check_combinator(lambda s: s, laws=["order"]), "every law must be a law of tflow.laws"),
         (lambda: wrong.check_combinator(lambda s: s, laws=[FRESHNESS]), "is about actors; say parallel=True"),
@@ -309,11 +340,15 @@ def names(tests: type) -> set[str]:
 
 
 def test_which_laws_apply_depends_on_the_kind_of_operator() -> None:
-    everything = {law.name for law in OPERATOR_LAWS}
+    everything = {law.name for law in GENERAL_LAWS}
     assert names(check_laws(Add(), items=st.integers())) == everything
-    assert names(check_laws(Window(), items=st.integers())) == everything - {"release"}
+    assert names(check_laws(Window(), items=st.integers())) == everything - {"release", "bounded_memory"}
     live = check_laws(Announce(samplers(1)), items=st.integers(), like=lambda items: [])
-    assert names(live) == (everything - {"chunking"}) | {"equivalence"}
+    assert names(live) == (everything - {"chunking"}) | {"equivalence", "messages"}
+    batches = {law.name for law in BATCH_LAWS}
+    assert names(check_laws(ComputeAdvantages(), items=rollouts())) == everything | batches
+    assert names(check_laws(abs, items=st.integers())) == everything - {"typing"}, "nobody says what it returns"
+    assert names(check_laws(Add(), items=st.integers(), laws=[LAWS["purity"], LAWS["rows"]])) == {"purity"}
     assert vars(live)["test_purity"].__doc__ == LAWS["purity"].says
 
 
@@ -324,6 +359,16 @@ class Roll(NamedTuple):
 @dataclass
 class Fragment:
     reward: float
+
+
+class Partial(TypedDict, total=False):
+    reward: float
+    length: int
+
+
+class Whole(TypedDict):
+    reward: float
+    length: int
 
 
 class Slotted:
@@ -421,6 +466,10 @@ def test_a_broken_law_says_what_it_is_and_what_was_seen() -> None:
     assert FAIRNESS.wrong([0, 0, 0], [1, 1]) == "after 3 turns input 0 has had 3, its share is 1.5"
 
 
+def closing_over(offset: list[int]) -> Callable[[], list[int]]:
+    return lambda: offset
+
+
 def test_snapshots_compare_by_content() -> None:
     class Plain:
         def __init__(self, value: object) -> None:
@@ -431,11 +480,9 @@ def test_snapshots_compare_by_content() -> None:
         assert before == snapshot(value)
     array = np.arange(3)
     before = snapshot(array)
-    scramble(array)
+    array[0] = 7
     assert snapshot(array) != before
-    nested = {"a": [1, 2], "b": (np.ones(2), {3})}
-    scramble(nested)
-    assert nested == {}
+    assert snapshot(closing_over([1])) != snapshot(closing_over([2])), "what a function closes over is part of it"
 
 
 @pytest.mark.parametrize(
@@ -469,3 +516,22 @@ def test_poison_remembers_what_was_done_to_it() -> None:
     with pytest.raises(Poisoned):
         _ = poison.reward  # type: ignore[attr-defined]  # that is the point
     assert poison.touched == ["__len__", "reward"]
+
+
+@pytest.mark.parametrize(
+    ("value", "hint", "expected"),
+    [
+        (np.ones(2, np.float32), NDArray[np.float32], True),
+        (np.ones(2), NDArray[np.float32], False),
+        (np.ones(2, np.float32), NDArray[np.floating[Any]], True),
+        ({"reward": 1.0}, Partial, True),
+        ({"reward": 1.0}, Whole, False),
+        ({"reward": 1.0, "length": 2}, Whole, True),
+        ({"reward": 1.0, "length": "2"}, Whole, False),
+        (Fragment(1.0), Fragment, True),
+        (Fragment(None), Fragment, False),  # type: ignore[arg-type]  # the mistake
+        (Roll([1]), Roll, False),  # type: ignore[arg-type]  # the mistake
+    ],
+)
+def test_what_is_inside_fits_its_type_too(value: object, hint: object, expected: bool) -> None:
+    assert fits(value, hint) is expected

@@ -22,7 +22,8 @@ from tflow import (
     from_range,
     par_from_iterables,
 )
-from tflow.errors import OperatorError, RunClosed, ShardFailed
+from tflow.errors import OperatorError, RunClosed, ShardFailed, TflowError
+from tflow.runtime.sim import SimRuntime
 
 
 class Env:
@@ -56,14 +57,14 @@ def test_an_error_in_one_part_of_the_teardown_does_not_spare_the_others() -> Non
     closed: list[int] = []
     run = from_iterable(spiteful).call(create_actor(lambda shard: Env(closed, shard)), Same()).run()
     next(run)
-    with pytest.raises(ValueError, match="will not close"):
+    with pytest.raises(OperatorError, match="will not close"):
         run.close()
     assert closed == [0]
     log: list[str] = []
     sources: list[Callable[[], Iterator[int]]] = [partial(spiteful, log, name) for name in "abc"]
     run = par_from_iterables(sources).gather_sync().run()
     next(run)
-    with pytest.raises(ValueError, match="will not close a"):
+    with pytest.raises(OperatorError, match="will not close a"):
         run.close()
     assert log == ["a", "b", "c"]
 
@@ -181,3 +182,46 @@ def test_a_failed_message_is_not_forgotten_because_somebody_asked_in_between() -
     assert run.ask(stores, Store.contents) == [[1]]
     with pytest.raises(OperatorError, match="negative"):
         list(run)
+
+
+def test_a_source_that_raises_when_it_is_closed_does_not_take_the_last_item_along() -> None:
+    shown: list[int] = []
+    with pytest.raises(
+        OperatorError, match=r"^from_iterable\(spiteful\) on the driver, item \d, raised ValueError: will not close"
+    ):
+        list(from_iterable(spiteful).take(3).tap(shown.append).run())
+    assert shown == [0, 1, 2]
+
+
+def test_members_that_raise_when_they_are_closed_are_named() -> None:
+    with pytest.raises(OperatorError, match=r"^flat_map.* raised ValueError: will not close"):
+        list(from_range(2).flat_map(lambda _: spiteful()).take(2).run())
+
+
+class Ours(TflowError):
+    """A user may derive from the root of our errors."""
+
+
+@pytest.mark.parametrize("runtime", [LocalRuntime, SimRuntime])
+def test_one_of_our_errors_raised_by_an_actor_says_where(runtime: Callable[[], LocalRuntime]) -> None:
+    def fail(actor: object) -> int:
+        raise Ours("no more disk")
+
+    plan = from_actors(create_actors(lambda shard: shard, num=1, name="envs"), fail).gather_sync()
+    with runtime() as session, pytest.raises(Ours, match=r"^no more disk") as raised:
+        list(plan.run(runtime=session))
+    assert raised.value.__notes__ == ["Raised by from_actors(envs, fail) in shard envs[0], item 0."]
+
+
+class Mute(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("I say nothing")
+
+
+def test_an_exception_that_cannot_be_printed_does_not_mask_itself() -> None:
+    def fail(_: int) -> int:
+        raise Mute
+
+    with pytest.raises(OperatorError, match=r"raised Mute: \(its __str__ raised RuntimeError\)$") as raised:
+        list(from_range(1).map(fail).run())
+    assert isinstance(raised.value.cause, Mute)

@@ -5,11 +5,13 @@ Ray does this by its nature, the simulator does it so that aliasing bugs show be
 
 from __future__ import annotations
 
+import io
 import pickle
+import sys
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from types import BuiltinFunctionType, FunctionType, ModuleType
-from typing import Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 import cloudpickle
 
@@ -46,15 +48,35 @@ def _is_frozen(value: object, atoms: tuple[type, ...]) -> bool:
 
 def serialised_copy(value: X) -> X:
     """The value as it arrives in another process: a copy, unless nobody could tell. Arrays arrive read-only."""
-    return value if type(value) in SIMPLE or _is_frozen(value, ATOMS) else Parcel(value).open()
+    return value if type(value) in SIMPLE or _is_frozen(value, ATOMS) else Parcel(value, in_process=True).open()
+
+
+class InProcessPickler(cloudpickle.Pickler):  # type: ignore[misc]  # a class that has no types
+    """Sends what a script defines by name, too: within one process it can be found, and then shares the script's globals, as what
+    a module defines does."""
+
+    def reducer_override(self, obj: Any) -> Any:  # Any: as in the base class
+        if isinstance(obj, (FunctionType, type)) and obj.__module__ == "__main__" and _in_script(obj.__qualname__) is obj:
+            return _in_script, (obj.__qualname__,)
+        return super().reducer_override(obj)
+
+
+def _in_script(name: str) -> object:
+    found: object = sys.modules["__main__"]
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found
 
 
 class Parcel(Generic[X]):
-    """A value packed for a journey; each time it is opened, another copy comes out."""
+    """A value packed for a journey; each time it is opened, another copy comes out. ``in_process`` says that it stays in this
+    process."""
 
-    def __init__(self, value: X) -> None:
+    def __init__(self, value: X, *, in_process: bool = False) -> None:
         buffers: list[pickle.PickleBuffer] = []
-        self.packed = cloudpickle.dumps(value, protocol=5, buffer_callback=buffers.append)
+        file, kind = io.BytesIO(), InProcessPickler if in_process else cloudpickle.Pickler
+        kind(file, protocol=5, buffer_callback=buffers.append).dump(value)
+        self.packed = file.getvalue()
         self.buffers = [bytes(buffer.raw()) for buffer in buffers]
 
     @property

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 from tflow.combinators import nodes
 from tflow.combinators.signatures import signature_of
 from tflow.combinators.travel import own_copy
-from tflow.errors import PlanError, TflowError
+from tflow.errors import OperatorError, PlanError, TflowError
 from tflow.runtime.answers import DONE, SKIP, Answer
 from tflow.runtime.cell import Cell, Site, close_iterator
 from tflow.runtime.stats import Reading
@@ -127,7 +127,10 @@ class SourceCell(Cell):
     def close(self) -> None:
         if not self.closed:
             super().close()
-            close_iterator(self.opened)
+            try:
+                close_iterator(self.opened)
+            except Exception as error:
+                raise self.site.blame(self.node, self.seen, error) from error
 
     def read(self, reader: Chain) -> Answer:
         """Read one item against the clock."""
@@ -231,6 +234,9 @@ class Chain(Cell):
             raise self.site.blame(step.node, self.item(index), error) from error
         if self.source is not None and not isinstance(error, TflowError):
             raise self.site.blame(self.source.node, self.seen, error) from error
+        if self.source is not None and not isinstance(error, OperatorError):  # ours, and a sentence, but it may name no place
+            place = "on the driver" if self.site.shard is None else f"in shard {self.site.shard}"
+            error.add_note(f"Raised by {self.source.node.label} {place}, item {self.seen}.")
 
     def item(self, index: int) -> int:
         """The number of the item that operator ``index`` has in hand, from 0."""

@@ -33,6 +33,6 @@ def marked(copy: nodes.Node, original: nodes.Node, positions: dict[nodes.Node, i
     return replace(copy, position=positions[original], shown_as=original.label)
 
 
-def packed(program: nodes.Node) -> Parcel[tuple[nodes.Node, ...]]:
+def packed(program: nodes.Node, *, in_process: bool = False) -> Parcel[tuple[nodes.Node, ...]]:
     """A program for a journey; its sink is the last node. Inputs come first, so that packing a long chain does not recurse."""
-    return Parcel(tuple(graph.walk(program)))
+    return Parcel(tuple(graph.walk(program)), in_process=in_process)

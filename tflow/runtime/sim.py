@@ -59,9 +59,11 @@ class Faults:
     refuses: int = 0
     """The constructor raises when the actor is restarted."""
     slow_s: float = 60.0
+    calm: int = 0
+    """How many calls go well before the first fault, and between any two."""
 
     def __post_init__(self) -> None:
-        for kind in (*CALL_FAULTS, "refuses"):
+        for kind in (*CALL_FAULTS, "refuses", "calm"):
             check.integer("Faults", kind, getattr(self, kind), least=0)
         check.positive("Faults", "slow_s", self.slow_s)
 
@@ -165,12 +167,17 @@ class SimRuntime(LocalRuntime):
         self.tape = iter(tape)
         self.left = {fault: int(getattr(faults, fault)) for fault in (*CALL_FAULTS, "refuses")}
         self.slow_s = faults.slow_s
+        self.calm = self.calm_left = faults.calm
         self.clock = 0.0
         self.late: list[SimHost] = []
         """Actors that are slow to answer."""
         self.choices: list[int] = []
         """What the tape was read as: a tape that gives the same run."""
         self.trace: list[Moment] = []
+        self.idle_steps = 0
+        """Calls and looks at the clock since the consumer was last shown something."""
+        self.most_steps: int | None = None
+        """How many of these there may be; None: any number."""
         self.parcels: dict[LivePool, Parcel[Callable[[Shard], object]]] = {}
         """What makes actors, packed once for all of them."""
 
@@ -198,7 +205,15 @@ class SimRuntime(LocalRuntime):
 
     # ------------------------------------------------------------------- time and choice
 
+    def count_step(self) -> None:
+        self.idle_steps += 1
+        if self.most_steps is not None and self.idle_steps > self.most_steps:
+            raise PlanError(
+                f"The plan has shown nothing for {self.most_steps:,} steps. If it comes to an end at all, allow more with steps=."
+            )
+
     def now(self) -> float:
+        self.count_step()
         self.clock += READING_S
         return self.clock
 
@@ -212,7 +227,9 @@ class SimRuntime(LocalRuntime):
                 if self.next_ring() < NEVER:
                     moves.append("pass time")
                 moves.append("look")
-            elif (self.late and self.next_answer() <= alarm) or (not moves and alarm < NEVER):
+            elif (
+                self.next_ring() <= alarm < NEVER or (self.late and self.next_answer() <= alarm) or (not moves and alarm < NEVER)
+            ):
                 moves.append("pass time")  # while an actor could move, not so far that it would seem to hang
             if not moves:
                 raise Deadlock(self.stuck_sentence())
@@ -273,6 +290,7 @@ class SimRuntime(LocalRuntime):
 
     def move(self, call: Call) -> None:
         """Run one call, with the outcome that the tape chooses."""
+        self.count_step()
         self.queue.remove(call)
         host = host_of(call)
         self.clock += TICK_S
@@ -300,10 +318,16 @@ class SimRuntime(LocalRuntime):
             self.die(host, "it died before it answered", call)
 
     def outcome(self, call: Call) -> str:
-        possible = [fault for fault in CALL_FAULTS if self.left[fault]] if call.method != "ask" else []  # ask() has no faults
+        if call.method == "ask":  # which has no faults
+            return "answers"
+        if self.calm_left:
+            self.calm_left -= 1
+            return "answers"
+        possible = [fault for fault in CALL_FAULTS if self.left[fault]]
         outcome = ("answers", *possible)[self.choose(len(possible) + 1)]
         if outcome in self.left:
             self.left[outcome] -= 1
+            self.calm_left = self.calm
         return outcome
 
     def answer(self, host: SimHost, call: Call) -> None:
@@ -345,7 +369,7 @@ class SimRuntime(LocalRuntime):
             self.trace.append(Moment(self.clock, f"{shard.actors}[{shard.index}]", shard.incarnation, "refuses"))
             raise SimulatedFault("the schedule says so")
         if pool not in self.parcels:
-            self.parcels[pool] = Parcel(pool.make)
+            self.parcels[pool] = Parcel(pool.make, in_process=True)
         host = SimHost(self.parcels[pool].open(), shard)
         if shard.incarnation:
             self.note(host, "starts")
@@ -400,5 +424,5 @@ def arriving(argument: object) -> object:
     if not isinstance(argument, Request):
         return serialised_copy(argument)
     feed = tuple((serialised_copy(value), origin) for value, origin in argument.feed)
-    program = argument.program and packed(argument.program).open()[-1]
+    program = argument.program and packed(argument.program, in_process=True).open()[-1]
     return argument if program is None and not feed else argument._replace(program=program, feed=feed)

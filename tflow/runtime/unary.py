@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from tflow.combinators import nodes
 from tflow.combinators.methods import bound
@@ -291,7 +291,13 @@ class FlattenCell(Cell):
 
     def close(self) -> None:
         if not self.closed:
-            attempt_all([super().close, lambda: close_iterator(self.members)])
+            attempt_all([super().close, self.close_members])
+
+    def close_members(self) -> None:
+        try:
+            close_iterator(self.members)
+        except Exception as error:
+            raise self.site.blame(self.node, self.seen - 1, error) from error
 
     def open(self, value: object) -> Iterable[object]:
         if isinstance(self.node, nodes.Flatten):
@@ -303,7 +309,10 @@ class FlattenCell(Cell):
 
 
 class TakeCell(Cell):
+    made_anew: ClassVar[frozenset[str]] = frozenset({"failure"})
     node: nodes.Take
+    failure: Exception | None = None
+    """What closing the input raised: it comes after the last item."""
 
     def answers(self) -> Iterator[Answer]:
         poll, count = self.ups[0].poll, self.node.count - self.site.resume.get(self.node.position, 0)
@@ -313,11 +322,19 @@ class TakeCell(Cell):
                 self.seen += 1
                 self.shown += 1
                 if self.shown == count:
-                    self.close()
+                    self.stop()
             yield answer
-        self.close()
+        self.stop()
+        if self.failure is not None:
+            raise self.failure
         while True:
             yield DONE
+
+    def stop(self) -> None:
+        try:
+            self.close()
+        except Exception as failure:
+            self.failure = failure
 
 
 class DrainCell(Cell):

@@ -9,12 +9,12 @@ require("hypothesis", extra="testing", feature="The tools of tflow.testing")
 from tflow.laws import LAWS, OPERATOR_LAWS, Law, LawBroken
 from tflow.runtime.sim import NO_FAULTS, Faults, SimRuntime
 from tflow.testing.batches import rollouts
+from tflow.testing.combinators import check_combinator
 from tflow.testing.history import History, simulate
 from tflow.testing.operators import check_laws
 from tflow.testing.schedules import Counterexample, explore, replay
 from tflow.testing.sources import Item
 from tflow.testing.strategies import SimSchedule, fault_profiles, plans, schedules, streams, tapes
-from tflow.testing.streams import check_combinator
 
 __all__ = [
     "LAWS",

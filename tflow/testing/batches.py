@@ -25,26 +25,28 @@ def rollouts(
     ``dict_obs`` observations are dictionaries; None draws whether they are.
     """
     lengths = draw(st.lists(st.integers(1, longest), min_size=min_pieces, max_size=max_pieces))
-    ends = [draw(st.sampled_from(ENDS)) for _ in lengths]
-    rows = sum(lengths)
-    numbers = np.arange(rows + len(lengths), dtype=np.float32)
+    rows, pieces = sum(lengths), len(lengths)
+    # All choices in one go: to draw them one by one takes hypothesis longer than most operators take to work on them.
+    dice = np.frombuffer(draw(st.binary(min_size=3 * (rows + pieces), max_size=3 * (rows + pieces))), np.uint8)
+    actions, rewards, values = dice[: 3 * rows].reshape(3, rows)
+    chosen_ends, first, final_values = dice[3 * rows :].reshape(3, pieces)
+    ends = [ENDS[choice % 3] for choice in chosen_ends]
+    numbers = np.arange(rows + pieces, dtype=np.float32)
     last = np.cumsum(lengths, dtype=np.int64) - 1 if lengths else np.empty(0, np.int64)
-    finals = last + np.arange(1, len(lengths) + 1)  # each piece is followed by its final observation
+    finals = last + np.arange(1, pieces + 1)  # each piece is followed by its final observation
     inside = np.setdiff1d(np.arange(len(numbers)), finals)
-    small = st.integers(-3, 3)
-    first = [draw(st.integers(0, 3)) for _ in lengths]
     columns: dict[str, Array] = {
-        "actions": np.array([draw(st.integers(0, 1)) for _ in range(rows)], np.int64),
-        "rewards": np.array([draw(small) for _ in range(rows)], np.float32),
+        "actions": (actions % 2).astype(np.int64),
+        "rewards": _small(rewards),
         "terminated": _marks(rows, last, [end == "terminated" for end in ends]),
         "truncated": _marks(rows, last, [end == "truncated" for end in ends]),
         "t": np.concatenate(
-            [np.empty(0, np.int32), *(start + np.arange(n, dtype=np.int32) for start, n in zip(first, lengths, strict=True))]
+            [np.empty(0, np.int32), *(start % 4 + np.arange(n, dtype=np.int32) for start, n in zip(first, lengths, strict=True))]
         ),
         "logp": -np.ones(rows, np.float32),
-        "values": np.array([draw(small) for _ in range(rows)], np.float32),
+        "values": _small(values),
     }
-    following: dict[str, Array] = {"values": np.array([draw(small) for _ in lengths], np.float32)}
+    following: dict[str, Array] = {"values": _small(final_values)}
     if draw(st.booleans()) if dict_obs is None else dict_obs:
         columns |= {"obs/here": numbers[inside], "obs/there": np.stack([-numbers[inside]] * 2, axis=1)}
         following |= {"obs/here": numbers[finals], "obs/there": np.stack([-numbers[finals]] * 2, axis=1)}
@@ -55,6 +57,11 @@ def rollouts(
     summary = draw(st.sampled_from([None, Episodes(over, (1.0,) * over, (2,) * over)]))
     batch: Batch[str] = Batch(columns, ends=last, finals=following, env_steps=rows, summary=summary)
     return cast("Rollout", batch)
+
+
+def _small(choices: Array) -> Array:
+    """Small whole numbers, zero first."""
+    return (choices.astype(np.int64) + 3).astype(np.float32) % 7 - 3
 
 
 def _marks(rows: int, last: Array, marked: list[bool]) -> Array:

@@ -31,7 +31,6 @@ from tflow.runtime.sim import NO_FAULTS, SimRuntime
 from tflow.testing.history import History, simulate
 from tflow.testing.sources import Announce, Item, Maker, Subject, everything, makers, numbered
 from tflow.testing.strategies import SimSchedule, fault_profiles, schedules
-from tflow.testing.values import scramble
 
 Test = Callable[..., None]
 
@@ -74,7 +73,7 @@ def completes(subject: Subject) -> Test:
 
 def look(seen: list[Item], item: list[Item]) -> None:
     seen.extend(item)
-    scramble(item)
+    item.clear()
 
 
 def is_fair(subject: Subject) -> Test:

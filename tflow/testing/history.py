@@ -114,9 +114,18 @@ class History(Generic[T]):
 
 
 def simulate(
-    plan: Runnable[T], tape: Iterable[int] = (), faults: Faults = NO_FAULTS, *, seed: int = 0, most: int = 1000
+    plan: Runnable[T],
+    tape: Iterable[int] = (),
+    faults: Faults = NO_FAULTS,
+    *,
+    seed: int = 0,
+    most: int = 1000,
+    steps: int = 20_000,
 ) -> History[T]:
     """Run a plan in the simulator, for at most ``most`` items. Errors of tflow end the run and are part of its history.
+
+    A plan that does as many as ``steps`` steps (calls, and rounds of 64 polls) without showing an item is refused: it would go on
+    for ever.
 
     >>> from tflow import par_from_range
     >>> from tflow.testing import Faults, simulate
@@ -128,15 +137,18 @@ def simulate(
     check.instance("simulate", "tape", tape, Iterable, "whole numbers; faults are the next argument")
     check.instance("simulate", "faults", faults, Faults, "Faults(...)")
     check.integer("simulate", "most", most, least=0)
+    check.integer("simulate", "steps", steps, least=1)
     items: list[T] = []
     origins: list[Provenance] = []
     ledgers: list[Ledger] = []
     error: TflowError | None = None
     sim = SimRuntime(tape, faults)
+    sim.most_steps = steps
     with quiet(), sim, plan.run(runtime=sim, seed=seed) as run:
         complete = False
         try:
             for item in islice(run, most):
+                sim.idle_steps = 0
                 items.append(item)
                 origins.append(run.provenance)
                 ledgers.append(run.ledger)

@@ -88,12 +88,14 @@ def explore(
     max_size: int = 60,
     seed: int = 0,
     most: int = 1000,
+    steps: int = 20_000,
     save: str | Path | None = None,
 ) -> Counterexample | None:
     """Search for a schedule under which ``check(history)`` raises, and make it as small as possible.
 
     Returns None if ``examples`` schedules pass; a test says ``assert explore(plan, check) is None``. The search is the same every
-    time. ``faults=fault_profiles()`` lets actors die, too; with ``save=`` a counterexample is written into that folder.
+    time. ``faults=fault_profiles()`` lets actors die, too; ``most`` and ``steps`` are as in ``simulate``; with ``save=`` a
+    counterexample is written into that folder.
 
     >>> from tflow import par_from_range
     >>> from tflow.testing import explore
@@ -116,7 +118,7 @@ def explore(
     def search(schedule: SimSchedule) -> None:
         nonlocal tried, found_after
         tried += not failed
-        history = simulate(plan(), *schedule, seed=seed, most=most)
+        history = simulate(plan(), *schedule, seed=seed, most=most, steps=steps)
         try:
             if check(history) is False:
                 raise AssertionError(f"{named(check)} returned False")

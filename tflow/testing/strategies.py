@@ -25,17 +25,22 @@ class SimSchedule(NamedTuple):
 
 def tapes(max_size: int = 60) -> st.SearchStrategy[list[int]]:
     """Orders of events. They shrink to the empty tape, which is oldest first and without a fault."""
-    # Bytes, because hypothesis draws them in one go, which is much faster than a list of numbers.
-    return st.binary(max_size=max_size).map(list)
+    # Bytes, because hypothesis draws them in one go, much faster than a list of numbers. Left to itself, it makes most of them
+    # a few numbers long, whatever they may be; so there is a choice of how long they are at least, which shrinks to 0.
+    least = range(0, max_size, max(1, max_size // 6)) if max_size else [0]
+    return st.one_of(*(st.binary(min_size=size, max_size=max_size) for size in least)).map(list)
 
 
 KINDS = (*CALL_FAULTS, "refuses")
+LONGEST_CALM = 20
+"""How many calls may go well before a fault. Without it, nearly all would strike the first calls."""
 
 
 def fault_profiles(
     kinds: Collection[str] = ("dies_before", "dies_after", "slow", "refuses"), *, most: int = 1
 ) -> st.SearchStrategy[Faults]:
-    """What may go wrong in a run: first which kinds, then how often each, so that not every run drowns in the same faults.
+    """What may go wrong in a run: first which kinds, then how often each, so that not every run drowns in the same faults; and
+    how many calls go well before each.
 
     ``hangs`` is for plans with ``timeout_s=``, ``raises`` for those that may end with an error. With ``most=1`` no shard dies so
     often in a row that it is given up.
@@ -49,7 +54,8 @@ def fault_profiles(
 @st.composite
 def _profiles(draw: st.DrawFn, kinds: list[str], most: int) -> Faults:
     chosen, often = draw(st.integers(0, 2 ** len(kinds) - 1)), draw(st.integers(1, most))
-    return Faults(**{kind: often for bit, kind in enumerate(kinds) if chosen >> bit & 1})
+    calm = draw(st.just(0) | st.integers(1, LONGEST_CALM))  # short plans have few calls
+    return Faults(**{kind: often for bit, kind in enumerate(kinds) if chosen >> bit & 1}, calm=calm if chosen else 0)
 
 
 def schedules(faults: st.SearchStrategy[Faults] | None = None, *, max_size: int = 60) -> st.SearchStrategy[SimSchedule]:
