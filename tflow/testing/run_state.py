@@ -15,7 +15,7 @@ import pickle
 from collections.abc import Callable, Collection, Iterable
 from itertools import count
 from types import CodeType, FunctionType
-from typing import Any
+from typing import Any, cast
 
 from tflow.errors import CheckpointError
 from tflow.runtime.base import Call
@@ -184,7 +184,7 @@ class RunState:
         return [
             sorted(tokens) if isinstance(cell, Rounds) else tokens
             for cell in self.driver.cells
-            if (tokens := [self.names.call(call) for call in calls if call.owner is cell])
+            if (tokens := [self.names.call(call) for call in calls if cast("object", call.owner) is cell])
         ]
 
     def shard(self, shard: LiveShard) -> object:

@@ -54,7 +54,7 @@ def drawn(trace: Sequence[Moment], items: Sequence[object], shown_after: Sequenc
     for who, sign, label in rows(trace, items, shown_after):
         line = [" "] * starts[-1]
         for name in columns:
-            line[middle[name]] = "|" if name in alive or sign == "+" and name == who else " "
+            line[middle[name]] = "|" if name in alive or (sign == "+" and name == who) else " "
         if sign in ("<", ">"):
             left, right = middle[DRIVER], middle[who]
             line[left + 1 : right] = ["-" if mark == " " else mark for mark in line[left + 1 : right]]

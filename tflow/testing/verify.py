@@ -1,8 +1,8 @@
 """``verify``: run a small plan under *all* schedules of its first events, and under all placements of a few faults.
 
-Schedules are tried from the smallest up: first the boring one, then all that depart from it once, then twice, and so on. So the first
-that fails is the smallest there is. A run that comes to a state in which an earlier one has been (``run_state.py``) is not followed
-any further: whatever can happen from there on is tried from the other.
+Schedules are tried from the smallest up: first the boring one, then all that depart from it once, then twice, and so on. So the
+first that fails is the smallest there is. A run that comes to a state in which an earlier one has been (``run_state.py``) is not
+followed any further: whatever can happen from there on is tried from the other.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tflow.runtime.executor import Run
 from tflow.runtime.sim import NO_FAULTS, Faults, SimRuntime
 from tflow.testing.history import History, Shown, observe, simulate
 from tflow.testing.run_state import RunState
-from tflow.testing.schedules import Check, Counterexample, MakePlan, counterexample, judge, named
+from tflow.testing.schedules import Check, Counterexample, MakePlan, counterexample, judge
 from tflow.types import T, U
 
 END = -1
@@ -117,7 +117,7 @@ def verify(
     >>> def complete(history):
     ...     assert sorted(history.items) == [0, 1, 2, 3]
     >>> print(verify(plan, complete))
-    all 118 schedules hold (40 were run, 78 pruned as equivalent; no run has more than 6 events)
+    all 136 schedules hold (48 were run, 88 pruned as equivalent; no run has more than 6 events)
     """
     argument.function("verify", plan)
     argument.function("verify", check)
@@ -194,6 +194,8 @@ class Search(Generic[U]):
             except Merged as merged:
                 end = merged.place
             else:
+                if len(sim.choices) < len(tape):
+                    raise PlanError(REMEMBERS)
                 runs, longest = runs + 1, max(longest, sim.moved)
                 try:
                     judge(self.check, watched(history, looked_at))
