@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -24,7 +25,8 @@ from tflow.errors import PlanError
 from tflow.pytest_plugin import ENDING
 from tflow.runtime.sim import Faults
 from tflow.testing.history import History, simulate
-from tflow.testing.strategies import SimSchedule, schedules
+from tflow.testing.strategies import SimSchedule
+from tflow.testing.swarm import shrink, swarm
 from tflow.types import U
 
 UNSAVED = ("script", "examples", "diagram", "mermaid")
@@ -117,9 +119,7 @@ def explore(
     failed: list[tuple[SimSchedule, History[U], Exception]] = []
     tried = found_after = 0
 
-    @searching(examples)
-    @given(schedule=schedules(faults, max_size=max_size))
-    def search(schedule: SimSchedule) -> None:
+    def attempt(schedule: SimSchedule) -> None:
         nonlocal tried, found_after
         tried += not failed
         history = simulate(plan(), *schedule, seed=seed, most=most)
@@ -130,6 +130,13 @@ def explore(
             failed.append((schedule, history, error))
             raise
 
+    def fails(tape: list[int]) -> bool:
+        known = len(failed)
+        with suppress(Exception):
+            attempt(SimSchedule(tape, failed[-1][0].faults))
+        return len(failed) > known
+
+    search = searching(examples)(given(schedule=swarm(faults, max_size=max_size))(attempt))
     try:
         search()
     except Flaky:
@@ -140,6 +147,7 @@ def explore(
     except Exception:
         if not failed:
             raise  # not the check: something is wrong with the plan
+        shrink(failed[-1][1].tape, fails)
         _, history, error = failed[-1]
         example = counterexample(plan, check, history, error, most=most, examples=found_after)
         if save is not None:
