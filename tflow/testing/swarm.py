@@ -1,8 +1,8 @@
 """Schedules with a character, for what random tapes do not reach.
 
-On a uniform tape everything is mixed: no shard gets far ahead of another, and what may go wrong goes wrong at once. Here a tape is
-made of a few *motifs*, each a handful of choices that is repeated: "the newest call, then look, then the newest call again, ..."
-lets one shard run ahead, "the oldest, ..." keeps all in step, and a fault that comes after a motif comes late. A motif is repeated
+On a uniform tape everything is mixed: no shard gets far ahead of another, and what may go wrong goes wrong at once. Here a tape
+is made of a few *motifs*, each a handful of choices that is repeated: "the newest call, then look, then the newest call again"
+lets one shard run ahead, "the oldest" keeps all in step, and a fault that comes after a motif comes late. A motif is repeated
 whatever the choices mean, so this works for plans of any shape.
 """
 
@@ -38,7 +38,7 @@ def swarm(faults: st.SearchStrategy[Faults] | None = None, *, max_size: int = 60
 
 
 def shrink(tape: list[int], fails: Callable[[list[int]], bool], *, attempts: int = 300) -> list[int]:
-    """A tape with fewer and earlier choices that still fails: hypothesis shrinks a motif as a whole, this looks at each choice."""
+    """A tape with fewer choices that still fails: hypothesis shrinks motifs as a whole, this looks at each choice."""
     left = attempts
     while True:
         for smaller in simpler(tape):
