@@ -145,7 +145,7 @@ def simulate(
     return observe(plan, SimRuntime(tape, faults), faults, seed=seed, most=most)
 
 
-class Shown(NamedTuple):
+class ShownSoFar(NamedTuple):
     """What a run has shown so far."""
 
     items: list[object]
@@ -161,11 +161,11 @@ def observe(
     *,
     seed: int,
     most: int,
-    started: Callable[[Run[T], Shown], object] = lambda run, shown: None,
+    started: Callable[[Run[T], ShownSoFar], object] = lambda run, shown: None,
 ) -> History[T]:
     """Run a plan in a simulator that was made for it, and return what happened; ``started`` is told what it may look at."""
     items: list[T] = []
-    shown = Shown(cast("list[object]", items), [], [], [])
+    shown = ShownSoFar(cast("list[object]", items), [], [], [])
     error: TflowError | None = None
     with quiet(), sim, plan.run(runtime=sim, seed=seed) as run:
         started(run, shown)

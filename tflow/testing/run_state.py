@@ -28,7 +28,7 @@ from tflow.runtime.shards import LiveShard
 from tflow.runtime.sim import SimHost, SimRuntime
 from tflow.runtime.stats import Reading
 from tflow.state.values import state_of
-from tflow.testing.history import Shown
+from tflow.testing.history import ShownSoFar
 
 BUSY = frozenset({"busy_ns", "busy", "took_ns", "quick", "measured_at"})
 """What cells know of real time."""
@@ -121,7 +121,7 @@ def milliseconds(seconds: float) -> float:
 class RunState:
     """What a simulated run has done, as far as it matters for what it will do."""
 
-    def __init__(self, sim: SimRuntime, driver: Driver, shown: Shown, looked_at: Collection[str]) -> None:
+    def __init__(self, sim: SimRuntime, driver: Driver, shown: ShownSoFar, looked_at: Collection[str]) -> None:
         self.sim = sim
         self.driver = driver
         self.shown = shown

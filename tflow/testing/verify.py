@@ -18,7 +18,7 @@ from tflow.errors import PlanError
 from tflow.runtime.base import Call, Mailbox
 from tflow.runtime.executor import Run
 from tflow.runtime.sim import NO_FAULTS, Faults, SimRuntime
-from tflow.testing.history import History, Shown, observe, simulate
+from tflow.testing.history import History, ShownSoFar, observe, simulate
 from tflow.testing.run_state import RunState
 from tflow.testing.schedules import Check, Counterexample, MakePlan, counterexample, judge
 from tflow.types import T, U
@@ -211,7 +211,7 @@ class Search(Generic[U]):
     def observed(self, sim: GuidedSim) -> History[U]:
         """One run, along the tape of a simulator and then the boring way."""
 
-        def started(run: Run[U], shown: Shown) -> None:
+        def started(run: Run[U], shown: ShownSoFar) -> None:
             if self.reduce:
                 sim.state = RunState(sim, run._driver, shown, self.known)
 
