@@ -169,7 +169,7 @@ def completes(history: History[tuple[int, int]]) -> None:
     assert sorted(seen[0]) == [0, 1, 2, 3]
 
 
-@holds(NO_STARVATION, ready_inputs_beside_workers, schedules=1, events=6)
+@holds(NO_STARVATION, ready_inputs_beside_workers, schedules=136, events=6)
 def starves_nobody(history: History[int]) -> None:
     """Those that are always ready take turns, whenever the workers answer."""
     NO_STARVATION.check([source for source in history.items if source != 2], 2)

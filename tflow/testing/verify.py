@@ -53,13 +53,10 @@ class Verified:
     """The bound on events: calls that are answered, or that fail."""
     longest: int
     """The most events that a run has had."""
+    exhausted: bool
+    """No run has a choice after so many events: there are no other schedules at all."""
     faults: Faults = NO_FAULTS
     """What may go wrong."""
-
-    @property
-    def exhausted(self) -> bool:
-        """True if no run has more events than the bound: there are no other schedules at all."""
-        return self.longest <= self.events
 
     def __str__(self) -> str:
         many = f"all {self.schedules:,} schedules" if self.schedules > 1 else "the only schedule"
@@ -178,7 +175,7 @@ class Search(Generic[U]):
         atlas, until = Atlas(), monotonic() + self.seconds
         waiting: list[tuple[int, int, list[int], int, int]] = [(0, 0, [], END, 0)]
         """Departures from the boring schedule, length, tape, the place of the last departure and which way it goes there."""
-        runs = longest = 0
+        runs = longest = cut = 0
         while waiting and looked_at <= self.known:
             if self.tried >= self.limit or monotonic() > until:
                 raise NotAllTried(
@@ -196,7 +193,7 @@ class Search(Generic[U]):
             else:
                 if len(sim.choices) < len(tape):
                     raise PlanError(REMEMBERS)
-                runs, longest = runs + 1, max(longest, sim.moved)
+                runs, longest, cut = runs + 1, max(longest, sim.moved), cut + sim.was_cut
                 try:
                     judge(self.check, watched(history, looked_at))
                 except Exception:
@@ -206,7 +203,7 @@ class Search(Generic[U]):
                 for other in range(1, ways):
                     longer = [*tape, *[0] * (made - len(tape)), other]
                     heappush(waiting, (departures + 1, len(longer), longer, place, other))
-        return Verified(atlas.schedules(), runs, self.tried - runs, self.events, longest, self.faults)
+        return Verified(atlas.schedules(), runs, self.tried - runs, self.events, longest, not cut, self.faults)
 
     def observed(self, sim: GuidedSim) -> History[U]:
         """One run, along the tape of a simulator and then the boring way."""
@@ -272,6 +269,8 @@ class GuidedSim(SimRuntime):
         self.atlas = atlas
         self.moved = 0
         """How many events there were."""
+        self.was_cut = False
+        """There were choices after the last of the events that are enumerated."""
         self.departures: list[tuple[int, int, int]] = []
         """Where other choices were possible after the tape: how many choices were made before, the place, how many ways."""
         self.state: RunState | None = None
@@ -293,6 +292,8 @@ class GuidedSim(SimRuntime):
             if state is not None and state in self.atlas.known:
                 raise Merged(self.atlas.known[state])
             self.departures.append((made, self.atlas.place(state, count), count))
+        else:
+            self.was_cut = True
         return super().choose(count)
 
     def wait(self, mailbox: Mailbox, *, timeout: float | None = None) -> None:
@@ -309,11 +310,11 @@ class GuidedSim(SimRuntime):
 
     def move(self, call: Call) -> None:
         self.between_moves = False
-        self.moved += 1
         super().move(call)
 
     def outcome(self, call: Call) -> str:
         outcome = super().outcome(call)
+        self.moved += 1  # now: how the last of the events ends is a choice, too
         if self.state is not None:
             self.state.ran(call, outcome)
         return outcome
