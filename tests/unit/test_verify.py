@@ -218,6 +218,18 @@ def test_faults_are_placed_everywhere() -> None:
     ]
 
 
+def test_faults_that_did_not_happen_are_left_out() -> None:
+    with pytest.raises(Refuted) as refuted:
+        verify(
+            two_workers,
+            lambda history: not history.happened("dies_after"),
+            events=4,
+            faults=Faults(dies_before=1, dies_after=1, refuses=1, slow=2),
+        )
+    found = refuted.value.counterexample
+    assert (found.tape, found.faults) == ([0, 1], Faults(dies_after=1))
+
+
 def test_a_diagram_for_mermaid() -> None:
     with pytest.raises(Refuted) as refuted:
         verify(two_workers, lambda history: not history.happened("dies_before"), faults=Faults(dies_before=1))

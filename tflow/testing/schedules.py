@@ -26,7 +26,7 @@ from tflow.pytest_plugin import ENDING
 from tflow.runtime.sim import Faults
 from tflow.testing.history import History, simulate
 from tflow.testing.strategies import SimSchedule
-from tflow.testing.swarm import shrink, swarm
+from tflow.testing.swarm import retold, shrink, swarm
 from tflow.types import U
 
 UNSAVED = ("script", "examples", "diagram", "mermaid")
@@ -147,7 +147,10 @@ def explore(
     except Exception:
         if not failed:
             raise  # not the check: something is wrong with the plan
-        shrink(failed[-1][1].tape, fails)
+        for _ in range(2):  # with fewer choices, fewer faults may do
+            with suppress(Exception):
+                attempt(retold(plan(), failed[-1][1], most=most))
+            shrink(failed[-1][1].tape, fails)
         _, history, error = failed[-1]
         example = counterexample(plan, check, history, error, most=most, examples=found_after)
         if save is not None:

@@ -9,12 +9,17 @@ whatever the choices mean, so this works for plans of any shape.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from tflow.runtime.sim import NO_FAULTS, Faults
-from tflow.testing.history import without_zeros
+from tflow.combinators.runnable import Runnable
+from tflow.runtime.base import Call
+from tflow.runtime.shards import LivePool
+from tflow.runtime.sim import CALL_FAULTS, NO_FAULTS, Faults, SimHost, SimRuntime, SimulatedFault
+from tflow.testing.history import History, observe, without_zeros
 from tflow.testing.strategies import SimSchedule, tapes
+from tflow.types import Shard, T
 
 NEWEST = 59
 """The last of two, three, four or five things: of calls, the newest."""
@@ -35,6 +40,47 @@ def motifs(draw: st.DrawFn, max_size: int = 60) -> list[int]:
 def swarm(faults: st.SearchStrategy[Faults] | None = None, *, max_size: int = 60) -> st.SearchStrategy[SimSchedule]:
     """Schedules of all characters, the uniform ones among them."""
     return st.builds(SimSchedule, tapes(max_size) | motifs(max_size), st.just(NO_FAULTS) if faults is None else faults)
+
+
+class Retelling(SimRuntime):
+    """Follows a tape, and notes the tape that says the same if no more may go wrong than did."""
+
+    def __init__(self, tape: list[int], faults: Faults, needed: Faults) -> None:
+        super().__init__(tape, faults)
+        self.needed = {kind: int(getattr(needed, kind)) for kind in self.left}
+
+    def outcome(self, call: Call) -> str:
+        before = len(self.choices)
+        outcome = super().outcome(call)
+        if len(self.choices) > before:
+            possible = ["answers", *(kind for kind in CALL_FAULTS if self.needed[kind])]
+            self.choices[before:] = [possible.index(outcome)] if len(possible) > 1 else []
+        if outcome in self.needed:
+            self.needed[outcome] -= 1
+        return outcome
+
+    def spawn(self, pool: LivePool, shard: Shard) -> SimHost:
+        before, may_refuse = len(self.choices), self.needed["refuses"] > 0
+        try:
+            return super().spawn(pool, shard)
+        except SimulatedFault:
+            self.needed["refuses"] -= 1
+            raise
+        finally:
+            if not may_refuse:
+                del self.choices[before:]
+
+
+def needed(history: History[T]) -> Faults:
+    """What may go wrong, no more than did go wrong in a run."""
+    return replace(history.faults, **{kind: history.happened(kind) for kind in (*CALL_FAULTS, "refuses")})
+
+
+def retold(plan: Runnable[T], history: History[T], *, most: int) -> SimSchedule:
+    """The schedule of a run, without faults that could have happened and did not."""
+    sim = Retelling(history.tape, history.faults, needed(history))
+    observe(plan, sim, history.faults, seed=history.seed, most=most)
+    return SimSchedule(without_zeros(sim.choices), needed(history))
 
 
 def shrink(tape: list[int], fails: Callable[[list[int]], bool], *, attempts: int = 300) -> list[int]:

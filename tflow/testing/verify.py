@@ -21,6 +21,7 @@ from tflow.runtime.sim import NO_FAULTS, Faults, SimRuntime
 from tflow.testing.history import History, ShownSoFar, observe, simulate
 from tflow.testing.run_state import RunState
 from tflow.testing.schedules import Check, Counterexample, MakePlan, counterexample, judge
+from tflow.testing.swarm import retold
 from tflow.types import T, U
 
 END = -1
@@ -133,6 +134,7 @@ def verify(
         if looked_at == known:
             return found
     history = simulate(plan(), found, faults, seed=seed, most=most)
+    history = simulate(plan(), *retold(plan(), history, most=most), seed=seed, most=most)
     try:
         judge(check, history)
     except Exception as error:
