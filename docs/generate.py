@@ -15,6 +15,7 @@ from pathlib import Path
 import tflow
 from benchmarks import loc
 from tests.laws import test_combinators, test_gather, test_merge_and_split, test_runs, test_transforms
+from tests.laws.test_verified import VERIFIED
 from tests.laws.world import PROVEN, operators
 from tests.quality.test_flow_bugs import BUGS
 from tests.quality.test_operator_bugs import PLANTED
@@ -215,8 +216,16 @@ def law_page(law: Law[...]) -> str:
         f"## Check yours\n\n{check}\n" if check else "",
         f"## A mistake that breaks it\n\n{mistakes(law)}",
         f"## Where it is proven\n\n{', '.join(f'`{proof}`' for proof in proofs)} in `tests/laws/`.\n" if proofs else "",
+        verified(law),
     ]
     return "\n".join(part for part in parts if part)
+
+
+def verified(law: Law[...]) -> str:
+    """For which plans a law holds under all schedules."""
+    bounds = [f"- {case.bound}\n" for case in VERIFIED.values() if case.law is law]
+    told = "Not only sampled: [`verify`](../testing.md#all-schedules-of-a-small-plan) has tried everything, in "
+    return f"## To which bound it is verified\n\n{told}`tests/laws/test_verified.py`.\n\n{''.join(bounds)}" if bounds else ""
 
 
 CHECKS = {

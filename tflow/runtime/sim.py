@@ -93,6 +93,8 @@ class Moment(NamedTuple):
     """What the actor answered with."""
     made: tuple[Source, ...] = ()
     """Where these come from, if the actor made them."""
+    told: tuple[tuple[str, object], ...] = ()
+    """The messages that the call brought, in order: the name of the method, and what it was given."""
 
     @property
     def who(self) -> str:
@@ -198,10 +200,16 @@ class SimRuntime(LocalRuntime):
         return self.choices[-1]
 
     def note(
-        self, host: SimHost, what: str, call: str = "", items: tuple[object, ...] = (), made: tuple[Source, ...] = ()
+        self,
+        host: SimHost,
+        what: str,
+        call: Call | None = None,
+        items: tuple[object, ...] = (),
+        made: tuple[Source, ...] = (),
     ) -> None:
-        told = tuple(item if type(item) in SIMPLE or is_frozen(item) else SentValue(item) for item in items)
-        self.trace.append(Moment(self.clock, host.place, host.shard.incarnation, what, call, told, made))
+        shown = tuple(item if type(item) in SIMPLE or is_frozen(item) else SentValue(item) for item in items)
+        method, told = ("", ()) if call is None else (call.method, told_by(call))
+        self.trace.append(Moment(self.clock, host.place, host.shard.incarnation, what, method, shown, made, told))
 
     # ------------------------------------------------------------------- time and choice
 
@@ -296,7 +304,7 @@ class SimRuntime(LocalRuntime):
         self.clock += TICK_S
         outcome = self.outcome(call)
         if outcome != "answers":
-            self.note(host, outcome, call.method)
+            self.note(host, outcome, call)
         if outcome == "answers":
             self.attempt(call)
             self.answer(host, call)
@@ -335,11 +343,9 @@ class SimRuntime(LocalRuntime):
         if isinstance(reply, Reply):
             sources = (source for origin in reply.origins for source in origin.sources)
             made = tuple(source for source in sources if made_by(host, source))
-            self.note(
-                host, "answers", call.method, tuple(reply.items) if reply.error is None else (*reply.items, reply.error), made
-            )
+            self.note(host, "answers", call, tuple(reply.items) if reply.error is None else (*reply.items, reply.error), made)
         else:
-            self.note(host, "answers", call.method, (call.error,))
+            self.note(host, "answers", call, (call.error,))
         call.finish()
 
     def die(self, host: SimHost, why: str, call: Call | None = None) -> None:
@@ -413,6 +419,17 @@ def host_of(call: Call) -> SimHost:
     host = call.shard.handle
     assert isinstance(host, SimHost)
     return host
+
+
+def told_by(call: Call) -> tuple[tuple[str, object], ...]:
+    """The messages in a call: state that rides along, then the event, if it is one."""
+    state = [(named(method), value) for (_, method), (_, value) in call.piggyback.state.items()]
+    event = [(named(method), call.args[1]) for method in call.args[:1] if call.method == "tell"]
+    return (*state, *event)
+
+
+def named(method: object) -> str:
+    return str(getattr(method, "__qualname__", method))
 
 
 def made_by(host: SimHost, source: Source) -> bool:

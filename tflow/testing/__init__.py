@@ -15,6 +15,7 @@ from tflow.testing.operators import check_laws
 from tflow.testing.schedules import Counterexample, explore, replay
 from tflow.testing.sources import Item
 from tflow.testing.strategies import SimSchedule, fault_profiles, plans, schedules, streams, tapes
+from tflow.testing.verify import NotAllTried, Refuted, Verified, verify
 
 __all__ = [
     "LAWS",
@@ -26,8 +27,11 @@ __all__ = [
     "Item",
     "Law",
     "LawBroken",
+    "NotAllTried",
+    "Refuted",
     "SimRuntime",
     "SimSchedule",
+    "Verified",
     "check_combinator",
     "check_laws",
     "explore",
@@ -39,4 +43,5 @@ __all__ = [
     "simulate",
     "streams",
     "tapes",
+    "verify",
 ]

@@ -7,20 +7,22 @@ it was made with, so what was lost, duplicated or out of order can be told from 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Generic
+from typing import Generic, NamedTuple, cast
 
 from tflow.combinators import check
 from tflow.combinators.runnable import Runnable
 from tflow.errors import PlanError, TflowError
 from tflow.laws import BALANCE, CONSERVATION, ORDER
 from tflow.runtime.base import log
+from tflow.runtime.executor import Run
 from tflow.runtime.ledger import Ledger
 from tflow.runtime.sim import CALL_FAULTS, NO_FAULTS, Faults, Moment, SimRuntime
 from tflow.runtime.stats import RunStats
+from tflow.testing import sequence
 from tflow.types import Provenance, Source, T
 
 EVENT_KINDS = (*CALL_FAULTS, "refuses", "answers", "starts", "is ended", "time passes")
@@ -48,11 +50,23 @@ class History(Generic[T]):
     faults: Faults
     seed: int
     sim: SimRuntime = field(repr=False)
+    shown_after: list[int] = field(default_factory=list, repr=False)
+    """How many moments of the trace had passed when each item was shown."""
 
     @property
     def script(self) -> str:
         """What happened, a line each."""
         return self.sim.script
+
+    @property
+    def diagram(self) -> str:
+        """What happened, drawn as a sequence diagram in text."""
+        return sequence.drawn(self.trace, self.items, self.shown_after)
+
+    @property
+    def mermaid(self) -> str:
+        """The same diagram for mermaid."""
+        return sequence.mermaid(self.trace, self.items, self.shown_after)
 
     # ------------------------------------------------------------------- oracles
 
@@ -138,29 +152,63 @@ def simulate(
     check.instance("simulate", "faults", faults, Faults, "Faults(...)")
     check.integer("simulate", "most", most, least=0)
     check.integer("simulate", "steps", steps, least=1)
-    items: list[T] = []
-    origins: list[Provenance] = []
-    ledgers: list[Ledger] = []
-    error: TflowError | None = None
     sim = SimRuntime(tape, faults)
     sim.most_steps = steps
+    return observe(plan, sim, faults, seed=seed, most=most)
+
+
+class ShownSoFar(NamedTuple):
+    """What a run has shown so far."""
+
+    items: list[object]
+    origins: list[Provenance]
+    ledgers: list[Ledger]
+    after: list[int]
+
+
+def observe(
+    plan: Runnable[T],
+    sim: SimRuntime,
+    faults: Faults,
+    *,
+    seed: int,
+    most: int,
+    started: Callable[[Run[T], ShownSoFar], object] = lambda run, shown: None,
+) -> History[T]:
+    """Run a plan in a simulator that was made for it, and return what happened; ``started`` is told what it may look at."""
+    items: list[T] = []
+    shown = ShownSoFar(cast("list[object]", items), [], [], [])
+    error: TflowError | None = None
     with quiet(), sim, plan.run(runtime=sim, seed=seed) as run:
+        started(run, shown)
         complete = False
         try:
             for item in islice(run, most):
                 sim.idle_steps = 0
                 items.append(item)
-                origins.append(run.provenance)
-                ledgers.append(run.ledger)
+                shown.origins.append(run.provenance)
+                shown.ledgers.append(run.ledger)
+                shown.after.append(len(sim.trace))
             complete = len(items) < most
         except PlanError:
             raise  # a mistake in the plan or in these arguments, not something that happened
         except TflowError as failure:
             error = failure
         run.close()
-        ledgers.append(run.ledger)
+        shown.ledgers.append(run.ledger)
     history = History(
-        items, origins, ledgers, error, complete, sim.trace, run.stats(), without_zeros(sim.choices), faults, seed, sim
+        items,
+        shown.origins,
+        shown.ledgers,
+        error,
+        complete,
+        sim.trace,
+        run.stats(),
+        without_zeros(sim.choices),
+        faults,
+        seed,
+        sim,
+        shown.after,
     )
     LATEST[:] = [history]
     return history

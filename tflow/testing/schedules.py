@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -24,9 +25,12 @@ from tflow.errors import PlanError
 from tflow.pytest_plugin import ENDING
 from tflow.runtime.sim import Faults
 from tflow.testing.history import History, simulate
-from tflow.testing.strategies import SimSchedule, schedules
+from tflow.testing.strategies import SimSchedule
+from tflow.testing.swarm import retold, shrink, swarm
 from tflow.types import U
 
+UNSAVED = ("script", "examples", "diagram", "mermaid")
+"""What a replay makes again."""
 MakePlan = Callable[[], Runnable[U]]
 Check = Callable[[History[U]], object]
 
@@ -47,6 +51,10 @@ class Counterexample:
     script: str = field(repr=False)
     examples: int = field(default=0, repr=False)
     """After how many examples it was found."""
+    diagram: str = field(default="", repr=False)
+    """What happens, drawn as text."""
+    mermaid: str = field(default="", repr=False)
+    """The same for mermaid."""
 
     def __str__(self) -> str:
         return f"{self.error}\n{self.plan} under this schedule:\n{self.script}"
@@ -57,7 +65,7 @@ class Counterexample:
         """Write it as a regression test and return the file."""
         for name in (self.plan, self.check):
             found(name)
-        kept = {key: value for key, value in asdict(self).items() if key not in ("script", "examples")}
+        kept = {key: value for key, value in asdict(self).items() if key not in UNSAVED}
         kept["faults"] = {key: value for key, value in kept["faults"].items() if value != getattr(Faults, key)}
         name = f"{self.plan}-{self.check.rpartition(':')[2]}".replace(":", ".")
         path = Path(folder) / f"{name}{ENDING}"
@@ -113,20 +121,24 @@ def explore(
     failed: list[tuple[SimSchedule, History[U], Exception]] = []
     tried = found_after = 0
 
-    @searching(examples)
-    @given(schedule=schedules(faults, max_size=max_size))
-    def search(schedule: SimSchedule) -> None:
+    def attempt(schedule: SimSchedule) -> None:
         nonlocal tried, found_after
         tried += not failed
         history = simulate(plan(), *schedule, seed=seed, most=most, steps=steps)
         try:
-            if check(history) is False:
-                raise AssertionError(f"{named(check)} returned False")
+            judge(check, history)
         except Exception as error:
             found_after = found_after or tried
             failed.append((schedule, history, error))
             raise
 
+    def fails(tape: list[int]) -> bool:
+        known = len(failed)
+        with suppress(Exception):
+            attempt(SimSchedule(tape, failed[-1][0].faults))
+        return len(failed) > known
+
+    search = searching(examples)(given(schedule=swarm(faults, max_size=max_size))(attempt))
     try:
         search()
     except Flaky:
@@ -137,15 +149,41 @@ def explore(
     except Exception:
         if not failed:
             raise  # not the check: something is wrong with the plan
-        schedule, history, error = failed[-1]
-        told = f"{type(error).__name__}: {error}"
-        example = Counterexample(
-            named(plan), named(check), history.tape, schedule.faults, seed, most, told, str(history), found_after
-        )
+        for _ in range(2):  # with fewer choices, fewer faults may do
+            with suppress(Exception):
+                attempt(retold(plan(), failed[-1][1], most=most))
+            shrink(failed[-1][1].tape, fails)
+        _, history, error = failed[-1]
+        example = counterexample(plan, check, history, error, most=most, examples=found_after)
         if save is not None:
             example.save(save)
         return example
     return None
+
+
+def judge(check: Check[U], history: History[U]) -> None:
+    """Raise if a check says that a run was wrong."""
+    if check(history) is False:
+        raise AssertionError(f"{named(check)} returned False")
+
+
+def counterexample(
+    plan: MakePlan[U], check: Check[U], history: History[U], error: Exception, *, most: int, examples: int
+) -> Counterexample:
+    """A run under which a check fails, as something to keep."""
+    return Counterexample(
+        named(plan),
+        named(check),
+        history.tape,
+        history.faults,
+        history.seed,
+        most,
+        f"{type(error).__name__}: {error}",
+        str(history),
+        examples,
+        history.diagram,
+        history.mermaid,
+    )
 
 
 @dataclass(frozen=True)
@@ -178,8 +216,7 @@ class Saved:
             raise PlanError(f"{named(self.plan)} makes a {type(made).__name__}; expected a stream or a plan.")
         plan = cast("Runnable[object]", made)
         history = simulate(plan, self.tape, self.faults, seed=self.seed, most=self.most)
-        if self.check(history) is False:
-            raise AssertionError(f"{named(self.check)} returned False")
+        judge(self.check, history)
         return history
 
 
