@@ -228,7 +228,9 @@ def draw(picture: Path) -> None:
     mpl.rcParams.update({"svg.hashsalt": "tflow", "svg.fonttype": "none", "font.size": 8})
     from matplotlib.figure import Figure
 
-    soaks = {path.stem.removeprefix("soak-"): read(path) for path in sorted(RESULTS.glob("soak-*.csv")) if path.stem.count("-") == 1}
+    soaks = {
+        path.stem.removeprefix("soak-"): read(path) for path in sorted(RESULTS.glob("soak-*.csv")) if path.stem.count("-") == 1
+    }
     figure = Figure(figsize=(9, 2.4 * len(soaks)), layout="constrained")
     panels = figure.subplots(len(soaks), 3, squeeze=False)
     for (speeds, memory, learned), (algo, rows) in zip(panels, soaks.items(), strict=True):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import pytest
@@ -58,6 +59,8 @@ class ScheduleFile(pytest.File):
 
 class SavedSchedule(pytest.Item):
     """Runs a saved schedule again."""
+
+    funcargs: Mapping[str, object] = MappingProxyType({})  # other plugins ask every test for it
 
     def runtest(self) -> None:
         from tflow.testing.schedules import replay

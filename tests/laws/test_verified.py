@@ -85,7 +85,7 @@ def workers_and_a_learner() -> Iter[Item]:
 
 def announced() -> Iter[Item]:
     actors = makers(2)
-    return from_actors(actors, Maker.make).gather_async().for_each(Announce(actors)).take(6)
+    return from_actors(actors, Maker.make).gather_async().for_each(Announce(actors)).take(4)
 
 
 def endless_of_two() -> Iter[Item]:
@@ -130,13 +130,13 @@ def conserves(history: History[Item]) -> None:
     CONSERVATION.check(ALL, [item[:2] for item in history.items])
 
 
-@holds(SURVIVAL, values_of_two, schedules=5_344, events=8, faults=Faults(dies_before=1, dies_after=1))
+@holds(SURVIVAL, values_of_two, schedules=2_536, events=7, faults=Faults(dies_before=1))
 def survives(history: History[int]) -> None:
     assert history.error is None
     SURVIVAL.check({0: sorted(history.items)}, {0: [0, 1, 2, 3]})
 
 
-@holds(FRESHNESS, announced, schedules=1_702, events=7, faults=DEATH)
+@holds(FRESHNESS, announced, schedules=1_302, events=6, faults=DEATH)
 def is_fresh(history: History[Item]) -> None:
     handled: dict[int, int] = {}
     seen = []
@@ -156,7 +156,7 @@ def is_bounded(history: History[Item]) -> None:
     BOUNDEDNESS.check([ledger.calls.in_flight + ledger.items.buffered for ledger in history.ledgers], 2)
 
 
-@holds(BALANCE, values_of_two, schedules=520, events=7, faults=DEATH)
+@holds(BALANCE, values_of_two, schedules=2_536, events=7, faults=DEATH)
 def balances(history: History[int]) -> None:
     for ledger in history.ledgers:
         BALANCE.check(ledger)

@@ -33,7 +33,7 @@ def late_death(history: History[Item]) -> None:
     assert all(not moment.what.startswith("dies") for moment in history.trace[12:]), "a death after twelve events"
 
 
-@pytest.mark.parametrize(("check", "departures"), [(far_ahead, 7), (long_run, 6), (late_death, 4)])
+@pytest.mark.parametrize(("check", "departures"), [(far_ahead, 7), (long_run, 6), (late_death, 5)])
 def test_a_needle_is_found(check: Check, departures: int) -> None:
     faults = fault_profiles(["dies_before", "dies_after"]) if check is late_death else None
     found = explore(two_shards, check, faults=faults)

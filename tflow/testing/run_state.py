@@ -164,7 +164,7 @@ class RunState:
                 [(pool.name, pool.versions) for pool in sim.pools.values()],
                 [state_of(resident) for resident in sim.residents.values()],
                 [(self.names.call(call), milliseconds(sim.deadline(call))) for call in driver.timed],
-                (sim.left, milliseconds(sim.clock)),
+                (sim.left, sim.calm_left, milliseconds(sim.clock)),
                 (self.shown.items, self.shown.origins),
                 self.seen_besides(),
             )
