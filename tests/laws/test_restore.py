@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tflow import ActorOp, Iter, Shard, create_actor, create_actors, from_actors, from_range
-from tflow.errors import ShardFailed
+from tflow.errors import CheckpointError, ShardFailed
 from tflow.runtime.base import Runtime
 from tflow.runtime.sim import Faults, SimHost, SimRuntime
 
@@ -83,6 +83,24 @@ def test_a_save_while_it_is_dead_keeps_what_it_will_come_back_with(tmp_path: Pat
     for rest in (on, again):
         assert rest[0] in (6, 7), "it goes on from what the first save had"
         assert rest == list(range(rest[0], rest[0] + len(rest)))
+
+
+def test_a_save_without_what_is_dead_is_refused(tmp_path: Path) -> None:
+    sums = create_actors(Sum, num=2, name="sum", restores=True)
+    with SimRuntime() as session, from_actors(sums, Sum.next).gather_async().run(runtime=session) as run:
+        assert next(run) == 1
+        shard = next(iter(session.pools.values())).shards[1]
+        assert isinstance(shard.handle, SimHost)
+        session.die(shard.handle, "it was killed")
+        session.found_dead(shard, "it was killed")
+        with pytest.raises(
+            CheckpointError, match=r"sum\[1\] is dead, and no checkpoint has what it had. Save again when it is back"
+        ):
+            run.save(tmp_path / "saved")
+        assert not (tmp_path / "saved").exists()
+        for _ in range(8):
+            next(run)
+        run.save(tmp_path / "saved")
 
 
 def test_without_a_checkpoint_its_death_ends_the_run(tmp_path: Path) -> None:

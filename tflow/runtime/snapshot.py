@@ -125,9 +125,13 @@ def snapshot_into(driver: Driver, folder: Path | None, before: Path | None = Non
 
 def kept(shards: Iterable[LiveShard], died: set[LiveShard]) -> list[tuple[LiveShard, Encoded]]:
     """What actors that are dead at the moment will come back with: their state in the checkpoint before, which may be gone when
-    this one is the latest."""
-    dead = [shard for shard in shards if shard.pool.actors.restores and (shard.handle is None or shard in died)]
-    return [(shard, shard.pool.saved[shard.index]()) for shard in dead if shard in shard.pool.shards and shard.can_be_restored]
+    this one is the latest. A checkpoint without it would be one to start anew from."""
+    restoring = [shard for shard in shards if shard.pool.actors.restores and shard in shard.pool.shards]
+    dead = [shard for shard in restoring if shard.handle is None or shard in died]
+    for shard in dead:
+        if not shard.can_be_restored:
+            raise CheckpointError(f"{shard.place} is dead, and no checkpoint has what it had. Save again when it is back.")
+    return [(shard, shard.pool.saved[shard.index]()) for shard in dead]
 
 
 def remember(driver: Driver, folder: Path) -> None:
