@@ -220,6 +220,12 @@ def read(path: Path) -> Rows:
         return [{name: float(value) for name, value in row.items()} for row in csv.DictReader(file)]
 
 
+def soaked() -> list[str]:
+    """The algorithms whose soak has been run."""
+    names = [path.stem.removeprefix("soak-") for path in sorted(RESULTS.glob("soak-*.csv"))]
+    return [name for name in names if "-" not in name]
+
+
 def draw(picture: Path) -> None:
     """Per algorithm: throughput and kills, memory, and the curve beside undisturbed ones."""
     import matplotlib as mpl
@@ -228,9 +234,7 @@ def draw(picture: Path) -> None:
     mpl.rcParams.update({"svg.hashsalt": "tflow", "svg.fonttype": "none", "font.size": 8})
     from matplotlib.figure import Figure
 
-    soaks = {
-        path.stem.removeprefix("soak-"): read(path) for path in sorted(RESULTS.glob("soak-*.csv")) if path.stem.count("-") == 1
-    }
+    soaks = {name: read(RESULTS / f"soak-{name}.csv") for name in soaked()}
     figure = Figure(figsize=(9, 2.4 * len(soaks)), layout="constrained")
     panels = figure.subplots(len(soaks), 3, squeeze=False)
     for (speeds, memory, learned), (algo, rows) in zip(panels, soaks.items(), strict=True):
@@ -270,9 +274,8 @@ def main() -> None:
     given.out.mkdir(exist_ok=True)
     if given.report:
         draw(PICTURE)
-        for path in sorted(RESULTS.glob("soak-*.csv")):
-            if path.stem.count("-") == 1:
-                print(summary(path.stem.removeprefix("soak-"), read(path)))
+        for name in soaked():
+            print(summary(name, read(RESULTS / f"soak-{name}.csv")))
     elif given.undisturbed:
         undisturbed(given.algo, given.out, steps=given.steps, seed=given.seed)
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -98,8 +99,7 @@ def test_a_save_without_what_is_dead_is_refused(tmp_path: Path) -> None:
         ):
             run.save(tmp_path / "saved")
         assert not (tmp_path / "saved").exists()
-        for _ in range(8):
-            next(run)
+        assert any(shard.handle is not None for _ in islice(run, 500)), "it comes back"
         run.save(tmp_path / "saved")
 
 
