@@ -136,8 +136,8 @@ def names_set_in(fn: nodes.FuncDef) -> list[NameExpr]:
 
 def needs_nothing(info: TypeInfo) -> bool:
     """True if a class can be called without arguments."""
-    found = info.get("__init__")
-    t = get_proper_type(getattr(found.node, "type", None)) if found is not None and found.node is not None else None
+    found = info.get_method("__init__")
+    t = get_proper_type(found.type) if found is not None and found.type is not None else None
     return not isinstance(t, CallableType) or not any(kind.is_required() for kind in t.arg_kinds[1:])
 
 
