@@ -99,12 +99,12 @@ def progress(folder: Path) -> tuple[int, float]:
 
 def curve(folder: Path, steps: int) -> Rows:
     """The mean return of training by env steps, at equal distances."""
-    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines() if line.endswith("}")]
     told = [(row["env_steps"], row["return"]) for row in rows if row["return"] is not None and row["env_steps"] <= steps]
     reached, returns = (np.array(each, float) for each in zip(*told, strict=True))
     borders = np.linspace(0, steps, POINTS + 1)
     places = np.clip(np.searchsorted(borders, reached) - 1, 0, POINTS - 1)
-    means = [returns[places == place].mean() for place in range(POINTS) if (places == place).any()]
+    means = [returns[places == place].mean() if (places == place).any() else np.nan for place in range(POINTS)]
     return [{"env_steps": float(borders[k + 1]), "return": round(float(mean), 1)} for k, mean in enumerate(means)]
 
 
@@ -190,8 +190,10 @@ def summary(algo: str, rows: Rows) -> str:
     if others := [read(path) for path in sorted(RESULTS.glob(f"soak-{algo}-undisturbed-*.csv"))]:
         mine = returns(read(RESULTS / f"soak-{algo}-curve.csv"))
         spread = np.array([returns(each) for each in others])
+        known = np.isfinite(mine) & np.isfinite(spread).all(axis=0)
+        mine, spread = mine[known], spread[:, known]
         within = (mine >= spread.min(axis=0)) & (mine <= spread.max(axis=0))
-        third = len(mine) // 3
+        third = max(1, len(mine) // 3)
         text += f"; {within.mean():.0%} of the curve within those of {len(others)} undisturbed runs"
         text += f"; mean of its last third {mine[-third:].mean():.0f}, theirs {spread[:, -third:].mean(axis=1).round().tolist()}"
     return text
@@ -271,12 +273,15 @@ def main() -> None:
     parser.add_argument("--report", action="store_true", help="draw the picture, and say what was measured")
     parser.add_argument("--out", type=Path, default=Path("soak"))
     given = parser.parse_args()
-    given.out.mkdir(exist_ok=True)
+    if given.algo is None and not given.report:
+        parser.error("say which algorithm, or --report")
     if given.report:
         draw(PICTURE)
         for name in soaked():
             print(summary(name, read(RESULTS / f"soak-{name}.csv")))
-    elif given.undisturbed:
+        return
+    given.out.mkdir(exist_ok=True)
+    if given.undisturbed:
         undisturbed(given.algo, given.out, steps=given.steps, seed=given.seed)
     else:
         soak(given.algo, given.out, minutes=given.minutes, every=given.every, seed=given.seed)

@@ -105,3 +105,36 @@ def test_mistakes_of_the_same_kind_are_found(project: Path) -> None:
     write(project, {"wrong.py": WRONG})
     lines = [line.split(":")[1] for line in run("wrong.py", cwd=project).stdout.splitlines() if line.startswith("wrong.py:")]
     assert lines == ["9", "17", "22"]
+
+
+HIDDEN = """
+import math
+
+
+def need(number: int) -> None: ...
+
+
+def grown() -> None:
+    out = []
+    out.append(1.0)
+    out.append(math.sqrt("x"))  # 11
+
+
+def load() -> list[int]:
+    return [1]
+
+
+def of_a_type() -> None:
+    rows = load()
+    rows.append("word")  # 20
+
+
+def of_anything(given: object) -> None:
+    need(given)  # 24
+"""
+
+
+def test_plain_mistakes_are_shown(project: Path) -> None:
+    write(project, {"plain.py": HIDDEN})
+    lines = [line.split(":")[1] for line in run("plain.py", cwd=project).stdout.splitlines() if line.startswith("plain.py:")]
+    assert lines == ["11", "20", "24"]

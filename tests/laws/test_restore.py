@@ -93,7 +93,7 @@ def test_a_save_without_what_is_dead_is_refused(tmp_path: Path) -> None:
         shard = next(iter(session.pools.values())).shards[1]
         assert isinstance(shard.handle, SimHost)
         session.die(shard.handle, "it was killed")
-        session.found_dead(shard, "it was killed")
+        assert any(shard.waiting for _ in islice(run, 20)), "a call waits for its next incarnation"
         with pytest.raises(
             CheckpointError, match=r"sum\[1\] is dead, and no checkpoint has what it had. Save again when it is back"
         ):

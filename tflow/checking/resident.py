@@ -148,9 +148,9 @@ class ResidentEngine(Engine):
             if answer.get("broken"):
                 self.read(Said(cast("int", answer["status"]), str(answer["out"]), str(answer["err"])))
                 raise CheckFailed("mypy stopped, and did not say why.")
-        except CheckFailed:
+        except BaseException as error:  # also Ctrl-C: its answer would be taken for that to the next question
             self.residents.pop(key).end()
-            if fresh:
+            if fresh and isinstance(error, CheckFailed):
                 rmtree(self.cache_folder(key[1]), ignore_errors=True)
             raise
         return answer

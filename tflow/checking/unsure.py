@@ -23,6 +23,8 @@ JOINED = re.compile(
     r"incompatible type \"(?:object|function|(?:dict|list|set|tuple)\[[^\"]*\bobject\b[^\"]*)\"|expected \"Callable\[\[object\]"
 )
 """What several classes have in common."""
+OBJECT = re.compile(r"(:|->)\s*object\b")
+"""Somebody says so himself."""
 GROWS = {"append", "add", "insert", "extend", "setdefault", "update"}
 
 
@@ -32,7 +34,7 @@ def is_unsure(finding: Finding, text: str) -> bool:
         return True
     if finding.code not in ARGUMENTS:
         return False
-    if '"**dict[' in finding.message or JOINED.search(finding.message):
+    if '"**dict[' in finding.message or (JOINED.search(finding.message) and not OBJECT.search(text)):
         return True
     try:
         tree = ast.parse(text)
@@ -41,7 +43,8 @@ def is_unsure(finding: Finding, text: str) -> bool:
     calls = list(calls_around(tree, finding))
     if "dict[" in finding.message and any(keyword.arg is None for call in calls[-1:] for keyword in call.keywords):
         return True
-    return any(grows_untyped(call, tree) for call in calls)
+    about_streams = 'of "Iter"' in finding.message or 'of "ParIter"' in finding.message  # which what they are put into changes
+    return any(grows_untyped(call, tree) for call in (calls if about_streams else calls[-1:]))
 
 
 def calls_around(tree: ast.AST, finding: Finding) -> Iterator[ast.Call]:
@@ -59,5 +62,13 @@ def grows_untyped(call: ast.Call, tree: ast.AST) -> bool:
     if not (isinstance(call.func, ast.Attribute) and call.func.attr in GROWS and isinstance(call.func.value, ast.Name)):
         return False
     name = call.func.value.id
-    said = (node for node in ast.walk(tree) if isinstance(node, (ast.AnnAssign, ast.arg)) and node.annotation is not None)
-    return all(name != (node.arg if isinstance(node, ast.arg) else getattr(node.target, "id", "")) for node in said)
+    settings = [node for node in ast.walk(tree) if isinstance(node, ast.Assign)]
+    assigned = [node for node in settings if any(isinstance(each, ast.Name) and each.id == name for each in node.targets)]
+    return bool(assigned) and all(is_empty(node.value) for node in assigned)
+
+
+def is_empty(made: ast.expr) -> bool:
+    """True for ``[]``, ``{}``, ``set()`` and the like."""
+    if isinstance(made, ast.Call):
+        return isinstance(made.func, ast.Name) and made.func.id in ("list", "dict", "set") and not made.args and not made.keywords
+    return (isinstance(made, ast.List) and not made.elts) or (isinstance(made, ast.Dict) and not made.keys)

@@ -34,11 +34,9 @@ class Effect:
     consumes: tuple[Attribute, ...] = ()
     returns: Attribute | None = None
     """The stream from outside that it returns as it is."""
-    changes: bool = False
-    """It may set attributes."""
 
 
-UNKNOWN = Effect(changes=True)
+UNKNOWN = Effect()
 
 
 def function_of(node: SymbolNode | None) -> FuncDef | None:
@@ -103,8 +101,9 @@ def sets_attributes(fn: FuncDef) -> bool:
     """True if a function may change what attributes are, by itself or by what it gives ``self`` to."""
     own = fn.arguments[0].variable if fn.info and fn.arguments else None
     for node in tree.own(fn.body):
-        targets = node.lvalues if isinstance(node, nodes.AssignmentStmt) else []
-        if any(isinstance(target, (MemberExpr, nodes.IndexExpr)) for target in targets):
+        targets = node.lvalues if isinstance(node, nodes.AssignmentStmt) else tree.targets(node)
+        parts = [part for target in targets if target is not None for part in tree.walk(target)]
+        if isinstance(node, nodes.DelStmt) or any(isinstance(part, (MemberExpr, nodes.IndexExpr)) for part in parts):
             return True
         if isinstance(node, nodes.CallExpr) and any(isinstance(each, NameExpr) and each.node is own for each in node.args):
             return True

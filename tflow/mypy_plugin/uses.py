@@ -21,6 +21,7 @@ from tflow.mypy_plugin import shapes, tree
 from tflow.mypy_plugin.edges import Members, State, StreamEdge, Use, Value
 from tflow.mypy_plugin.effects import UNKNOWN, Effect, in_common, sets_attributes
 from tflow.mypy_plugin.labels import Labels
+from tflow.mypy_plugin.names import attribute
 from tflow.mypy_plugin.report import Checker
 from tflow.mypy_plugin.values import Values, keeps
 
@@ -210,6 +211,8 @@ class Uses(Values):
         return [before, *self.block(node.body, [state])]
 
     def delete(self, node: nodes.DelStmt, state: State) -> None:
+        if isinstance(node.expr, nodes.MemberExpr) and (key := attribute(node.expr)) is not None:
+            state.attributes.pop(key, None)  # a cached property is made anew
         for name in tree.walk(node.expr):
             if isinstance(name, NameExpr) and isinstance(name.node, Var) and name.node in state.names:
                 state.names.pop(name.node).mark(released=True)
@@ -283,6 +286,7 @@ class Uses(Values):
             for name in tree.walk(pattern):
                 if isinstance(name, NameExpr) and isinstance(name.node, Var):
                     there.facts.forget(name.node)
+                    self.may_change(name, there)
                     if subject is not None:
                         there.names[name.node] = subject
             if isinstance(pattern, ValuePattern):

@@ -279,6 +279,7 @@ class Values(Names):
                     if isinstance(name, NameExpr) and isinstance(name.node, Var):
                         state.names.pop(name.node, None)
                         state.facts.forget(name.node)
+                        self.may_change(name, state)  # another object in each turn
             for each in (*(condition for conditions in expr.condlists for condition in conditions), *made):
                 self.consume(self.value(each, state), "a comprehension", each, state)
         return None
@@ -405,7 +406,7 @@ class Values(Names):
         """A call of another function of this module, or of a method, that is given no streams."""
         if any(shapes.mentions_stream(self.type_of(argument)) for argument in call.args):
             return False, None
-        cached = effects.decorated_with(node, effects.CACHES) if not call.args else None
+        cached = effects.decorated_with(node, effects.CACHES) if not call.args and receiver is None else None
         if cached is not None and node is not None and shapes.stream(self.type_of(call)) is not None:
             return True, self.outside((node, effects.ITSELF), call, state)
         fn = effects.function_of(node)

@@ -209,6 +209,7 @@ class Host:
         from tflow.state.values import decode, load_into, load_random_numbers
 
         state = decode(encoded)
+        self.forget(run)  # if it is given to it once more
         found, names = dict(programs), CheckpointNames()
         for chain in state["chains"]:
             key, site = (chain["position"], chain["link"]), ActorSite(self, chain["resume"])

@@ -232,7 +232,8 @@ class RayRuntime(Runtime):
             ) from None
         except exceptions.RayError as error:
             self.starting.pop(handle.start_report, None)
-            raise StartDied(f"Shard {handle.place} died while it was made: {cluster.brief(error)}.") from None
+            kind = StartDied if isinstance(error, DEAD) else ShardFailed
+            raise kind(f"Shard {handle.place} died while it was made: {cluster.brief(error)}.") from None
         self.starting.pop(handle.start_report, None)
         if start_report.error is not None:
             raise start_report.error

@@ -145,6 +145,8 @@ class LivePool:
         self.next_incarnations: dict[int, int] = {}
         """The incarnation that a shard starts with when the pool grows again, by index."""
         self.versions: dict[str, int] = {}
+        self.in_snapshot: set[int] = set()
+        """Those whose state is in the latest snapshot."""
         self.saved: dict[int, Callable[[], Encoded]] = {}
         """By index: what reads the state of an actor that can be restored, from the latest checkpoint."""
         self.held: tuple[object, object] = (None, None)

@@ -8,7 +8,7 @@ taking a snapshot is invisible: the run that goes on and the run that is made of
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -118,20 +118,29 @@ def snapshot_into(driver: Driver, folder: Path | None, before: Path | None = Non
             part = encoder.elsewhere(state.tree, state.file)
             files |= state.files
         tree["hosts"].append([names.shard(shard), part])
-    tree["kept"] = [[names.shard(shard), encoder.embedded(state)] for shard, state in kept(names.shards, died)]
+    dead = kept(names.shards, died)
+    tree["kept"] = [[names.shard(shard), encoder.embedded(state)] for shard, state in dead]
+    note_saved(pools, [*(shard for shard in alive if shard not in died), *(shard for shard, _ in dead)])
     tree["random"] = encoder.part("The random numbers of the driver", random_numbers())  # last: generators may have drawn some
     return Encoded(tree, encoder.arrays), files
 
 
 def kept(shards: Iterable[LiveShard], died: set[LiveShard]) -> list[tuple[LiveShard, Encoded]]:
     """What actors that are dead at the moment will come back with: their state in the checkpoint before, which may be gone when
-    this one is the latest. A checkpoint without it would be one to start anew from."""
+    this one is the latest. A checkpoint without it would be one to start anew from. Those that nobody waits for, or that are
+    given up, do not come back."""
     restoring = [shard for shard in shards if shard.pool.actors.restores and shard in shard.pool.shards]
     dead = [shard for shard in restoring if shard.handle is None or shard in died]
     for shard in dead:
-        if not shard.can_be_restored:
+        if not shard.can_be_restored and (shard in died or (shard.waiting and not shard.restarts_exhausted)):
             raise CheckpointError(f"{shard.place} is dead, and no checkpoint has what it had. Save again when it is back.")
-    return [(shard, shard.pool.saved[shard.index]()) for shard in dead]
+    return [(shard, shard.pool.saved[shard.index]()) for shard in dead if shard.can_be_restored]
+
+
+def note_saved(pools: Iterable[LivePool], shards: Sequence[LiveShard]) -> None:
+    """The latest snapshot has the state of these."""
+    for pool in pools:
+        pool.in_snapshot = {shard.index for shard in shards if shard.pool is pool}
 
 
 def remember(driver: Driver, folder: Path) -> None:
@@ -147,7 +156,7 @@ def remember_in_memory(driver: Driver, encoded: Encoded) -> None:
 def restore_from(driver: Driver, checkpoint: Callable[[], Encoded]) -> None:
     for pool in driver.pools:
         if pool.actors.restores:
-            pool.saved = {shard.index: partial(saved_actor, checkpoint, pool.name, shard.index) for shard in pool.shards}
+            pool.saved = {index: partial(saved_actor, checkpoint, pool.name, index) for index in pool.in_snapshot}
 
 
 def saved_actor(checkpoint: Callable[[], Encoded], pool: str, index: int) -> Encoded:
@@ -386,6 +395,8 @@ class SavedRun:
                 for link in cell.links:
                     programs.setdefault(link.shard, []).append(((cell.position, link.index), link.program))
         hosts = [(names.shards[number], state) for number, state in self.read("hosts")]
+        dead = [names.shards[number] for number, _ in self.tree.get("kept", [])]
+        note_saved(driver.pools, [*(shard for shard, _ in hosts), *dead])
 
         def load(saved: list[tuple[LiveShard, Encoded]]) -> None:
             driver.runtime.load_hosts(

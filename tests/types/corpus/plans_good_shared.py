@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache, cached_property
+
 from tflow import flow, from_range, Iter, ParallelRollouts, Stop, Union
 from tflow.actors import AnyWorkers
 from tflow.algos import PPO, TrainingRun
@@ -59,3 +61,43 @@ def finished(stop: Stop) -> TrainingRun:
 def several() -> None:
     finished(Stop(env_steps=100))  # what a function of one's own does besides is not known
     PPO(num_envs=2).run(stop=Stop(env_steps=100)).finish()
+
+
+class Part:
+    def __init__(self, numbers: Iter[int]) -> None:
+        self.numbers = numbers
+
+    @cached_property
+    def kept(self) -> Iter[int]:
+        return from_range(3)
+
+    @property
+    def tapped(self) -> Iter[int]:
+        return self.numbers.tap(print)
+
+    def logged(self) -> Iter[int]:
+        return self.numbers.tap(print)
+
+    @cache  # noqa: B019
+    def source(self) -> Iter[int]:
+        return from_range(3)
+
+    def made_anew(self) -> Iter[int]:
+        left = self.kept.take(1)
+        del self.kept
+        return Union(left, self.kept)
+
+
+def one_of_each(parts: list[Part], one: Part, other: Part) -> Iter[int]:
+    return Union(*[part.logged() for part in parts], *(part.tapped for part in parts), one.source(), other.source())
+
+
+def by_pattern(parts: list[Part | int]) -> Iter[int]:
+    found: list[Iter[int]] = []
+    for each in parts:
+        match each:
+            case Part() as part:
+                found.append(part.logged())
+            case _:
+                continue
+    return Union(*found)
