@@ -264,7 +264,7 @@ def draw(picture: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("algo", nargs="?")
+    parser.add_argument("algo", nargs="?", default="")
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--every", type=float, default=15.0, help="mean seconds between kills")
@@ -273,7 +273,7 @@ def main() -> None:
     parser.add_argument("--report", action="store_true", help="draw the picture, and say what was measured")
     parser.add_argument("--out", type=Path, default=Path("soak"))
     given = parser.parse_args()
-    if given.algo is None and not given.report:
+    if not given.algo and not given.report:
         parser.error("say which algorithm, or --report")
     if given.report:
         draw(PICTURE)
