@@ -175,8 +175,8 @@ def soak(algo: str, out: Path, *, minutes: float, every: float, seed: int) -> No
     unfinished = [path.name for path in folder.rglob("*.part")]
     print(f"{algo}: {dict(kills)} killed in {minutes:g} minutes; exit code {run.returncode}; {steps:,} env steps")
     print(f"left behind: processes {left}, unfinished checkpoints {unfinished}, in shared memory {in_shared_memory() - shared}")
-    if known := sorted(RESULTS.glob(f"soak-{algo}-undisturbed-*.csv")):
-        write(RESULTS / f"soak-{algo}-curve.csv", curve(folder, int(read(known[0])[-1]["env_steps"])))
+    known = sorted(RESULTS.glob(f"soak-{algo}-undisturbed-*.csv"))
+    write(RESULTS / f"soak-{algo}-curve.csv", curve(folder, int(read(known[0])[-1]["env_steps"]) if known else steps))
     print(summary(algo, rows))
 
 

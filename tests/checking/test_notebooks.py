@@ -409,3 +409,11 @@ def test_a_check_that_fails_is_one_line_and_the_cell_runs(tmp_path: Path) -> Non
     assert failure.startswith(f"tflow could not check this cell: {CACHE} is where findings are remembered")
     assert ran == "runs"
     assert said[3] == ("runs\n", True)
+
+
+def test_a_link_that_leads_nowhere_is_left_out(project: Path) -> None:
+    write(project, {"plans/a.py": WRONG})
+    (project / "gone.ipynb").symlink_to(project / "nowhere.ipynb")
+    done = run(".", cwd=project)
+    assert (done.returncode, done.stderr) == (1, "")
+    assert done.stdout.splitlines()[-1] == "1 finding in 1 file"

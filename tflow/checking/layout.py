@@ -49,8 +49,11 @@ def python_files(paths: Sequence[str | Path], folder: Path) -> list[str]:
 
 
 def is_python(path: Path) -> bool:
-    """False for notebooks in other languages."""
-    return path.suffix != SUFFIX or notebook(path) is not None
+    """False for notebooks in other languages, and for what is gone: a link that leads nowhere, a file between two saves."""
+    try:
+        return path.suffix != SUFFIX or notebook(path) is not None
+    except FileNotFoundError:
+        return False
 
 
 def _walk(folder: Path) -> Iterator[Path]:
