@@ -14,7 +14,7 @@ from pathlib import Path
 
 import tflow
 from benchmarks import loc
-from tests.laws import test_combinators, test_gather, test_merge_and_split, test_runs, test_transforms
+from tests.laws import test_collectives, test_combinators, test_gather, test_merge_and_split, test_runs, test_transforms
 from tests.laws.test_verified import VERIFIED
 from tests.laws.world import PROVEN, operators
 from tests.quality.test_flow_bugs import BUGS
@@ -50,7 +50,7 @@ from tflow.mypy_plugin.codes import TITLES
 from tflow.mypy_plugin.public import homes
 from tflow.testing.evidence import EVIDENCE
 
-PROOFS = (test_combinators, test_gather, test_merge_and_split, test_runs, test_transforms)
+PROOFS = (test_collectives, test_combinators, test_gather, test_merge_and_split, test_runs, test_transforms)
 """Importing them fills the table of what is proven."""
 
 PAGE = Path(__file__).parent / "operators.md"
@@ -74,6 +74,7 @@ CREATION = {
     "par_from_items": "O `from_items`",
     "par_from_range": "O `from_range`",
     "par_from_iterables": "O `from_iterators`",
+    "par_scatter": "",
     "from_actors": "O `from_actors`",
     "create_actors": "P `create_rollout_workers`, in general",
     "create_actor": "O learner thread",
@@ -111,6 +112,8 @@ PARALLEL = {
     "par_zip": "",
     "select_shards": "O `select_shards`, `get_shard`",
     "repartition": "O `repartition`",
+    "par_all_gather": "",
+    "par_all_reduce": "",
     "gather_sync": "P `gather_sync`",
     "gather_rounds": "O `batch_across_shards`",
     "gather_async": "P `gather_async`",

@@ -266,7 +266,7 @@ def test_every_operator_says_which_laws_it_obeys_and_a_test_proves_each() -> Non
 
 def proofs() -> None:
     """Import the tests that quote laws: importing them fills ``PROVEN``."""
-    for module in ("test_transforms", "test_gather", "test_merge_and_split", "test_runs", "test_combinators"):
+    for module in ("test_transforms", "test_gather", "test_collectives", "test_merge_and_split", "test_runs", "test_combinators"):
         import_module(f"tests.laws.{module}")
 
 
@@ -280,7 +280,13 @@ def test_every_node_has_a_cell() -> None:
     classes = [kind for kind in vars(nodes).values() if isinstance(kind, type) and issubclass(kind, nodes.Node)]
     leaves = {kind for kind in classes if not kind.__subclasses__()}
     fused = {kind for kind in leaves if kind.fuses_as is not None}  # steps of a chain
-    inside = {nodes.FromActors, nodes.Scatter}  # inside an actor they are Pulled and Fed
+    inside = {
+        nodes.FromActors,
+        nodes.Repartition,
+        nodes.Scatter,
+        nodes.AllGather,
+        nodes.Reduce,
+    }  # they run inside actors, as Pulled, Fed and steps
     assert len(leaves) > 20
     assert leaves - set(executor.DRIVER_CELLS) - fused - inside - {kind for kind in leaves if kind.arranges} == set()
 

@@ -25,6 +25,7 @@ from .combinators.create import from_range as from_range
 from .combinators.create import par_from_items as par_from_items
 from .combinators.create import par_from_iterables as par_from_iterables
 from .combinators.create import par_from_range as par_from_range
+from .combinators.create import par_scatter as par_scatter
 from .combinators.par import ParIter as ParIter
 from .combinators.runnable import Plan as Plan
 from .combinators.stream import Iter as Iter

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import cycle, pairwise
 from typing import Generic, cast
 
+from tflow import sentences
 from tflow.combinators import check, hints, labels, nodes
 from tflow.combinators.actors import Actors, Resident
 from tflow.combinators.methods import is_foreign
@@ -17,7 +18,7 @@ from tflow.combinators.par import ParIter
 from tflow.combinators.stream import Iter
 from tflow.errors import PlanError
 from tflow.laws import EQUIVALENCE, ISOLATION, PROVENANCE, obeys
-from tflow.types import Shard, Sync, U, W
+from tflow.types import C, Shard, Sync, U, W
 
 
 @obeys(EQUIVALENCE)
@@ -80,6 +81,27 @@ def from_actors(actors: Actors[W], pull: Callable[[W], U]) -> ParIter[U, Sync, W
     if known is not None and is_foreign(pull, known):
         raise PlanError(f"from_actors: {pull.__qualname__} is not a method of {known.__name__}, the class of the actors.")
     return ParIter(nodes.FromActors(actors, pull))
+
+
+@obeys(EQUIVALENCE, ISOLATION)
+@labels.shaped("par_scatter({actors})")
+def par_scatter(stream: Iter[list[U], C], actors: Actors[W]) -> ParIter[U, C, W]:
+    """Send lists with one member per actor to actors: member i goes to shard i.
+
+    Law: ``gather_rounds()`` shows the lists again.
+
+    >>> from tflow import create_actors, from_items, par_scatter
+    >>> actors = create_actors(lambda shard: {}, num=2, name="learners")
+    >>> list(par_scatter(from_items([[1, 2], [3, 4]]), actors).par_map(lambda x: -x).gather_rounds().run())
+    [[-1, -2], [-3, -4]]
+    """
+    check.instance("par_scatter", "stream", stream, Iter, sentences.DRIVER_STREAM)
+    check.instance("par_scatter", "actors", actors, Actors, "actors, made by create_actors()")
+    if isinstance(actors, Resident):
+        raise PlanError(
+            f"par_scatter: {actors.name} lives in the driver and has no shards. Describe actors with create_actors()."
+        )
+    return ParIter(nodes.Scatter(actors, stream.node))
 
 
 @obeys(EQUIVALENCE)

@@ -73,11 +73,14 @@ def places(node: nodes.Node, size: nodes.Size) -> list[nodes.Place]:
 
 
 def all_places(sink: nodes.Node, size: nodes.Size) -> dict[nodes.Node, list[nodes.Place]]:
-    """The same for every parallel node up to ``sink``."""
+    """The same for every parallel node up to ``sink``, and for gathers the shards that they gather from."""
     found: dict[nodes.Node, list[nodes.Place]] = {}
     for node in walk(sink):
+        known = [found[up] for up in node.inputs if up in found]
         if node.parallel:
-            found[node] = node.places([found[up] for up in node.inputs if up.parallel], size)
+            found[node] = node.places(known, size)
+        elif isinstance(node, nodes.Gathering):
+            found[node] = known[0]
     return found
 
 

@@ -29,6 +29,8 @@ Function = Callable[..., object]
 Mode = Literal["round_robin", "async"]
 OnFull = Literal["block", "drop_oldest"]
 OnDeath = Literal["restart", "skip", "raise"]
+Missing = Literal["raise", "skip"]
+"""What to do when a shard gives nothing to a round of all."""
 StepKind = Literal["map", "filter", "tap", "scan", "step"]
 Refs = Literal["opens", "passes", "forwards", "takes"]
 Size = Callable[[Actors[object]], int]
@@ -324,20 +326,16 @@ class FromActors(ParSource):
 
 
 @dataclass(frozen=True, eq=False)
-class Scatter(ParSource):
-    """Driver items dealt to fresh actors, one item per call."""
+class FedSource(ParSource):
+    """A parallel stream whose shards are fed by the driver."""
 
     up: Node
-    always_sync: ClassVar[bool | None] = False
-    holds_back: ClassVar[bool] = True
+    feeds: ClassVar[Literal["one", "each", "all"]]
+    """An item goes to one shard, its members go to one shard each, or it goes to all of them."""
 
     @property
     def inputs(self) -> tuple[Node, ...]:
         return (self.up,)
-
-    @property
-    def what(self) -> str:
-        return f"repartition({self.of.num})"
 
     @property
     def refs(self) -> Refs:
@@ -345,6 +343,52 @@ class Scatter(ParSource):
 
     def inside(self) -> Node:
         return Fed()
+
+
+@dataclass(frozen=True, eq=False)
+class Repartition(FedSource):
+    """Driver items dealt to fresh actors, one item per call."""
+
+    feeds: ClassVar[Literal["one", "each", "all"]] = "one"
+    always_sync: ClassVar[bool | None] = False
+    holds_back: ClassVar[bool] = True
+
+    @property
+    def what(self) -> str:
+        return f"repartition({self.of.num})"
+
+
+@dataclass(frozen=True, eq=False)
+class Scatter(FedSource):
+    """Driver items that are lists: member i goes to shard i."""
+
+    feeds: ClassVar[Literal["one", "each", "all"]] = "each"
+    shape: ClassVar[str] = "scatter({of})"
+
+    @property
+    def holds_actors(self) -> bool:
+        return True
+
+    def element(self, inputs: tuple[Hint, ...]) -> Hint:
+        return hints.member(inputs[0])
+
+
+@dataclass(frozen=True, eq=False)
+class AllGather(FedSource):
+    """Every shard gets one item of each shard, as a list."""
+
+    on_death: Missing
+    first: ParSource
+    """Where the stream begins."""
+    feeds: ClassVar[Literal["one", "each", "all"]] = "all"
+    shape: ClassVar[str] = "all_gather()"
+
+    @property
+    def holds_actors(self) -> bool:
+        return self.first.holds_actors
+
+    def places(self, inputs: list[list[Place]], size: Size) -> list[Place]:
+        return [(self, index) for _, index in inputs[0]]
 
 
 # --------------------------------------------------------------------------- sources inside an actor
@@ -496,6 +540,13 @@ class ForEach(Operating):
 
 
 @dataclass(frozen=True, eq=False)
+class Reduce(ForEach):
+    """The operator of ``par_all_reduce``."""
+
+    shape: ClassVar[str] = "all_reduce({applied})"
+
+
+@dataclass(frozen=True, eq=False)
 class BatchItems(Unary):
     size: int
     weigh: Function | None = None
@@ -642,6 +693,15 @@ class GatherSync(Gathering):
 
     def element(self, inputs: tuple[Hint, ...]) -> Hint:
         return hints.generic(list, inputs[0]) if self.rounds else inputs[0]
+
+
+@dataclass(frozen=True, eq=False)
+class GatherWhole(GatherSync):
+    """Rounds of exactly one item of every shard; they go back to the shards."""
+
+    @property
+    def what(self) -> str:
+        return "par_all_gather()"
 
 
 @dataclass(frozen=True, eq=False)

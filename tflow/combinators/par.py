@@ -184,6 +184,8 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G, H]):
         check.instance("par_zip", "other", other, ParIter, "a parallel stream")
         if graph.shards(self.node) != graph.shards(other.node):
             raise PlanError("par_zip: the two streams run on different actors. Gather both, then use zip().")
+        if graph.is_fed(self.node) and graph.is_fed(other.node):
+            raise PlanError("par_zip: both streams are fed by the driver, each in its own time. Gather both, then use zip().")
         return ParIter(nodes.Zip(self.node, other.node))
 
     # ------------------------------------------------------------------- which actors
@@ -218,7 +220,48 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G, H]):
         check.integer("repartition", "shards", shards, least=1, most=check.MAX_ACTORS)
         check.fault_policy("repartition", on_death, timeout_s)
         fresh: Actors[object] = Actors(Blank(), shards, "repartition")
-        return ParIter(nodes.Scatter(fresh, graph.check_gates(nodes.GatherAsync(self.node, on_death, timeout_s))))
+        return ParIter(nodes.Repartition(fresh, graph.check_gates(nodes.GatherAsync(self.node, on_death, timeout_s))))
+
+    # ------------------------------------------------------------------- between the actors
+
+    @obeys(EQUIVALENCE)
+    def par_all_gather(self, *, on_death: nodes.Missing = "raise", timeout_s: float | None = None) -> ParIter[list[T], G, H]:
+        """Give every shard the items of all shards, one of each, in shard order. On Ray they do not pass through the driver.
+
+        A round needs one item of every shard. A shard that ends before the others, has nothing to give, dies, or takes longer
+        than ``timeout_s``, ends the run with ``ShardFailed``, which names it; with ``on_death="skip"`` the others go on without
+        it.
+
+        Law: a shard sees what ``gather_rounds()`` would show.
+
+        >>> from tflow import par_from_range
+        >>> list(par_from_range(4, shards=2).par_all_gather().gather_sync().run())
+        [[0, 2], [0, 2], [1, 3], [1, 3]]
+        """
+        check.one_of("par_all_gather", "on_death", on_death, ("raise", "skip"))
+        check.fault_policy("par_all_gather", on_death, timeout_s)
+        sources = graph.par_sources(self.node)
+        if len(sources) > 1:
+            raise PlanError("par_all_gather: the shards are actors of several descriptions. Gather each stream by itself.")
+        if isinstance(sources[0], nodes.Repartition):
+            raise PlanError(
+                "par_all_gather: after repartition() an item goes to whichever shard is free, so there is no round of one item "
+                "of each. Gather it and use par_scatter()."
+            )
+        whole = graph.check_gates(nodes.GatherWhole(self.node, on_death, timeout_s, rounds=True))
+        return ParIter(nodes.AllGather(sources[0].of, whole, on_death, sources[0]))
+
+    @obeys(EQUIVALENCE)
+    def par_all_reduce(
+        self, op: Op[list[T], U, OnActor[H]], *, on_death: nodes.Missing = "raise", timeout_s: float | None = None
+    ) -> ParIter[U, G, H]:
+        """Combine the items of all shards, one of each, and give every shard the result. ``on_death`` and ``timeout_s`` as for
+        ``par_all_gather``.
+
+        Law: as ``par_all_gather()``, then ``par_for_each(op)``.
+        """
+        operator = check.operator("par_all_reduce", op)
+        return ParIter(nodes.Reduce(self.par_all_gather(on_death=on_death, timeout_s=timeout_s).node, operator))
 
     # ------------------------------------------------------------------- to the driver
 
@@ -233,6 +276,7 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G, H]):
         all updates made before.
         """
         check.fault_policy("gather_sync", on_death, timeout_s)
+        _check_restarts("gather_sync", self.node, on_death)
         return Iter(graph.check_gates(nodes.GatherSync(self.node, on_death, timeout_s, rounds=False)))
 
     @obeys(EQUIVALENCE, SURVIVAL)
@@ -246,6 +290,7 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G, H]):
         [[0, 3], [1, 4], [2]]
         """
         check.fault_policy("gather_rounds", on_death, timeout_s)
+        _check_restarts("gather_rounds", self.node, on_death)
         return Iter(graph.check_gates(nodes.GatherSync(self.node, on_death, timeout_s, rounds=True)))
 
     @obeys(CONSERVATION, ORDER, FRESHNESS, LAZINESS, BOUNDEDNESS, SURVIVAL, BALANCE)
@@ -273,13 +318,15 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G, H]):
         check.integer("gather_async", "in_flight", in_flight, least=1)
         check.per_call("gather_async", per_call)
         if graph.is_fed(self.node) and (per_call != 1 or max_staleness is not None):
+            fed = graph.par_sources(self.node)[0].what.partition("(")[0]
             raise PlanError(
-                "gather_async: after repartition() each call carries one item, so per_call= and max_staleness= belong to the "
+                f"gather_async: after {fed}() each call carries one item, so per_call= and max_staleness= belong to the "
                 "gather before it. Write gather_async(in_flight=...) here."
             )
         if max_staleness is not None:
             check.integer("gather_async", "max_staleness", max_staleness, least=0)
         check.fault_policy("gather_async", on_death, timeout_s)
+        _check_restarts("gather_async", self.node, on_death)
         gathered = nodes.GatherAsync(self.node, on_death, timeout_s, in_flight, per_call, max_staleness)
         return Iter(graph.check_gates(gathered))
 
@@ -297,6 +344,15 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G, H]):
 
     def _branches(self, split: nodes.Split) -> tuple[Iter[T, G], ...]:
         return tuple(Iter(nodes.Branch(split, index)) for index in range(split.branches))
+
+
+def _check_restarts(where: str, node: nodes.Node, on_death: nodes.OnDeath) -> None:
+    """A shard that was restarted has missed a round of all: what it holds is no longer what the others hold."""
+    if on_death != "restart" and any(isinstance(source, nodes.AllGather) for source in graph.par_sources(node)):
+        raise PlanError(
+            f"{where}: after par_all_gather() and par_all_reduce() a death counts for all shards, so on_death= belongs there. "
+            f"Write par_all_gather(on_death={on_death!r})."
+        )
 
 
 @dataclass(frozen=True)

@@ -128,5 +128,6 @@ class ParUnion(ParIter[T, G, H], Generic[T, G, H]):
         for stream in streams:
             check.instance("ParUnion", "every input", stream, ParIter, "a parallel stream")
             if graph.is_fed(stream.node):
-                raise PlanError("ParUnion: a repartitioned stream is fed by the driver. Gather it and use Union().")
+                fed = graph.par_sources(stream.node)[0].what.partition("(")[0]
+                raise PlanError(f"ParUnion: a stream after {fed}() is fed by the driver. Gather it and use Union().")
         super().__init__(nodes.ParUnionOf(tuple(stream.node for stream in streams)))

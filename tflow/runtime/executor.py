@@ -41,6 +41,7 @@ DRIVER_CELLS: dict[type[nodes.Node], Maker] = {
     **CELLS,
     nodes.ForEach: LiveCell,
     nodes.GatherSync: feed.rounds,
+    nodes.GatherWhole: feed.whole_rounds,
     nodes.GatherAsync: feed.stream,
     nodes.CallActor: feed.FedRounds,
     nodes.HandOff: feed.FedStream,

@@ -1,6 +1,8 @@
 """Cells that feed actors and bring the results to the driver, in rounds or as they come.
 
-``call`` and ``hand_off`` are the two kinds with a single shard: the first in rounds, the second as results come.
+``call`` and ``hand_off`` are the two kinds with a single shard: the first in rounds, the second as results come. A collective is
+two of these cells: ``WholeRounds`` takes one item of every shard, and the next gather feeds the round to all of them. All have
+answered, or are known to be dead, before a round goes back: no actor ever waits inside for another that does not come.
 """
 
 from __future__ import annotations
@@ -9,16 +11,88 @@ from collections import deque
 from collections.abc import Iterator
 
 from tflow.combinators import nodes
+from tflow.errors import ShardFailed, TflowError
 from tflow.runtime.answers import DONE, SKIP, WAITING, Answer, Ready
 from tflow.runtime.cell import Cell, Site
-from tflow.runtime.gather import Gather, Rounds, ShardLink, Stream
+from tflow.runtime.gather import EVERYTHING, Gather, Rounds, ShardLink, Stream
+from tflow.runtime.refs import Remote, fetched
+from tflow.runtime.shards import LiveShard
 
 
-class FedRounds(Rounds):
-    """Rounds over shards that the driver feeds: one item each, then wait for all. ``call`` is this with one shard."""
+class Fed(Gather):
+    """What gathers share whose shards are fed by the driver."""
 
     makes_items = False
     over = flushed = False
+
+    def __init__(self, node: nodes.Node, ups: tuple[Cell, ...], site: Site) -> None:
+        super().__init__(node, ups, site)
+        if isinstance(self.source, nodes.AllGather):
+            self.on_death = self.source.on_death
+
+    @property
+    def source(self) -> nodes.Node:
+        """Where the shards are fed."""
+        return self.links[0].source
+
+    @property
+    def feeds(self) -> str:
+        """How an item is shared among the shards."""
+        return self.source.feeds if isinstance(self.source, nodes.FedSource) else "one"
+
+    @property
+    def is_collective(self) -> bool:
+        return self.feeds == "all"
+
+    def portions(self, ready: Ready, free: list[ShardLink]) -> list[tuple[ShardLink, Ready | None]]:
+        """Which of the shards that have room gets what of an item; one that will get no more gets None."""
+        if self.feeds == "one":
+            return [(min(free, key=lambda link: len(link.calls)), ready)]
+        item, origin = ready
+        if isinstance(whole := self.ups[0], WholeRounds):
+            self.note_deaths()
+            present = {link.shard for link in whole.gave}
+            return [(link, ready if link.shard in present else None) for link in free if not link.ended]
+        members = fetched(item) if type(item) is Remote else item
+        there = [link for link in self.links if not link.shard.draining]
+        if not isinstance(members, list) or len(members) != len(there):
+            given = f"a list of {len(members)}" if isinstance(members, list) else f"a {type(members).__name__}"
+            raise TflowError(
+                f"{self.source.label}: expected a list with one member for each of {len(there)} shards, got {given}."
+            )
+        left = [link for link in there if link not in free]
+        self.site.counters.received += len(left)
+        self.drop("ended", len(left))
+        return [(link, (member, origin)) for link, member in zip(there, members, strict=True) if link in free]
+
+    def feed(self, ready: Ready, free: list[ShardLink], *, count: int = EVERYTHING) -> list[ShardLink]:
+        """Send an item on its way; the shards that were given something."""
+        self.seen += 1
+        portions = self.portions(ready, free)
+        for link, portion in portions:
+            self.issue(link, count=count, feed=portion, last=portion is None)
+        return [link for link, _ in portions]
+
+    def on_actor_lost(self, link: ShardLink) -> None:
+        super().on_actor_lost(link)
+        if isinstance(whole := self.ups[0], WholeRounds) and link.dead:
+            whole.leave({link.shard})
+
+    def catch_up(self) -> None:
+        super().catch_up()
+        self.note_deaths()
+
+    def note_deaths(self) -> None:
+        """A shard that died while it gave to a round is not called again, which would restart it."""
+        if isinstance(whole := self.ups[0], WholeRounds):
+            dead = {link.shard for link in whole.links if link.dead}
+            for link in self.links:
+                if link.shard in dead:
+                    link.ended = link.dead = True
+
+
+class FedRounds(Fed, Rounds):
+    """Rounds over shards that the driver feeds: one item each, then wait for all. ``call`` is this with one shard."""
 
     def answers(self) -> Iterator[Answer]:
         while True:
@@ -28,14 +102,11 @@ class FedRounds(Rounds):
             waiting = [link for link in self.links if not link.ended and link not in self.asked]
             if waiting and not self.over:
                 answer = self.ups[0].poll()
-                if type(answer) is tuple:
-                    self.seen += 1
-                    self.issue(waiting[0], feed=answer)
-                    self.asked.append(waiting.pop(0))
-                    answer = SKIP
+                fed = self.feed(answer, waiting) if type(answer) is tuple else []
+                self.asked += fed
                 self.over = answer is DONE
-                if waiting and not self.over:
-                    yield answer
+                if len(fed) < len(waiting) and not self.over:
+                    yield SKIP if fed else answer
             elif self.asked:
                 while not self.complete():
                     yield self.wait()
@@ -50,12 +121,9 @@ class FedRounds(Rounds):
                 yield self.end()
 
 
-class FedStream(Gather):
+class FedStream(Fed):
     """Items are handed to shards that have room, results come in the order of finishing. ``hand_off`` is this with one shard,
     where that is the order of the items."""
-
-    makes_items = False
-    over = flushed = False
 
     def __init__(self, node: nodes.Node, ups: tuple[Cell, ...], site: Site) -> None:
         self.outbox: deque[Ready] = deque()
@@ -84,8 +152,10 @@ class FedStream(Gather):
                 yield answer
             elif alive and not self.flushed:
                 self.flushed = True
+                self.note_deaths()
                 for link in alive:
-                    self.issue(link, last=True)
+                    if not link.ended:
+                        self.issue(link, last=True)
             else:
                 self.ups[0].close()  # every shard has ended, perhaps before the stream that feeds them
                 yield self.end()
@@ -93,19 +163,21 @@ class FedStream(Gather):
     def take_one(self, alive: list[ShardLink]) -> Answer:
         """Take an item from upstream if there is room for it, and pass on what can be passed on."""
         free = [link for link in alive if len(link.calls) < (1 if self.dropping else self.room)]
+        if self.feeds != "one" and len(free) < len(alive):
+            free = []  # all shards take part
         answer: Answer = WAITING
         if free or self.dropping:
             answer = self.ups[0].poll()
             if type(answer) is tuple:
-                self.seen += 1
                 self.outbox.append(answer)
                 answer = SKIP
             if len(self.outbox) > self.room:
                 self.outbox.popleft()
+                self.seen += 1
                 self.site.counters.received += 1
                 self.drop("overflow")
         if free and self.outbox:
-            self.issue(min(free, key=lambda link: len(link.calls)), feed=self.outbox.popleft())
+            self.feed(self.outbox.popleft(), free)
             return SKIP
         return WAITING if answer is DONE and self.outbox else answer
 
@@ -118,6 +190,78 @@ class FedStream(Gather):
             self.drop("stop", len(self.outbox))
             self.outbox.clear()
             super().close()
+
+
+class WholeRounds(Rounds):
+    """Rounds of one item of every shard: the first half of a collective."""
+
+    node: nodes.GatherWhole
+
+    @property
+    def is_collective(self) -> bool:
+        return True
+
+    def __init__(self, node: nodes.Node, ups: tuple[Cell, ...], site: Site) -> None:
+        self.gave: list[ShardLink] = []
+        """The shards whose items are in the latest round."""
+        super().__init__(node, ups, site)
+
+    def leave(self, shards: set[LiveShard]) -> None:
+        """These have died while they were given a round: they take part in no other."""
+        for link in self.links:
+            if link.shard in shards:
+                link.ended = link.dead = True
+
+    def on_round(self, asked: list[ShardLink]) -> None:
+        self.gave = [link for _, link in self.buffer]
+        missing = [link.shard.place for link in asked if link not in self.gave and not link.shard.draining]
+        if self.gave and missing and self.on_death == "raise":
+            self.failure = self.failure or ShardFailed(
+                f"{self.node.label}: {' and '.join(missing)} had nothing to give, but {self.gave[0].shard.place} has an item. "
+                'Every shard must give one item per round; to go on without those that end, write on_death="skip".'
+            )
+
+
+class WholeFedRounds(WholeRounds, FedRounds):
+    """The same over shards that are fed. They are asked for one item at a time, and fed when all have run out."""
+
+    def __init__(self, node: nodes.Node, ups: tuple[Cell, ...], site: Site) -> None:
+        self.holding: list[ShardLink] = []
+        """The shards that may have more items of what they were fed."""
+        super().__init__(node, ups, site)
+
+    def answers(self) -> Iterator[Answer]:
+        while True:
+            self.catch_up()
+            alive = [link for link in self.links if not link.ended]
+            holding = [link for link in alive if link in self.holding]
+            if not self.asked and alive and not holding and not self.over:
+                answer = self.ups[0].poll()
+                self.over = answer is DONE
+                if type(answer) is tuple:
+                    self.asked = self.feed(answer, alive, count=1)
+                elif not self.over:
+                    yield answer
+            elif not self.asked and alive:
+                self.asked = holding or alive
+                for link in self.asked:
+                    self.issue(link, count=1, last=self.over)
+            elif self.asked:
+                while not self.complete():
+                    yield self.wait()
+                yield from self.end_round()
+            else:
+                self.ups[0].close()  # every shard has ended, perhaps before the stream that feeds them
+                yield self.end()
+
+    def on_round(self, asked: list[ShardLink]) -> None:
+        super().on_round(asked)
+        self.holding = list(self.gave)
+
+
+def whole_rounds(node: nodes.GatherWhole, ups: tuple[Cell, ...], site: Site) -> Cell:
+    """One item of every shard, over shards that are fed if there is a driver stream before them."""
+    return (WholeFedRounds if ups else WholeRounds)(node, ups, site)
 
 
 def rounds(node: nodes.GatherSync, ups: tuple[Cell, ...], site: Site) -> Cell:

@@ -126,6 +126,11 @@ class Gather(Cell):
     makes_items = True
     """False if the shards are fed by the driver."""
 
+    @property
+    def is_collective(self) -> bool:
+        """True if all shards must have taken part in the same rounds."""
+        return False
+
     def __init__(self, node: nodes.Node, ups: tuple[Cell, ...], site: Site) -> None:
         assert isinstance(site, Driver)
         assert isinstance(node, (nodes.Gathering, nodes.CallActor))
@@ -243,7 +248,7 @@ class Gather(Cell):
             link.ended = link.dead = True
             self.last_dead = link
             self.failure = self.failure or self.no_healthy_shards()
-        elif (policy == "raise" and not shard.can_be_restored) or shard.restarts_exhausted:
+        elif (policy == "raise" and (self.is_collective or not shard.can_be_restored)) or shard.restarts_exhausted:
             self.failure = self.failure or shard.failure(f"died under {self.node.label}")
 
     def no_healthy_shards(self) -> NoHealthyShards | None:
@@ -429,8 +434,10 @@ class Rounds(Gather):
         """Take in all answers, in shard order. A failed shard takes none of the others' items with it, except that a round as
         one list is whole or fails."""
         self.ready.clear()
-        while self.asked:
-            self.receive(self.asked.pop(0))
+        asked, self.asked = self.asked, []
+        for link in asked:
+            self.receive(link)
+        self.on_round(asked)
         if isinstance(self.node, nodes.GatherSync) and self.node.rounds:
             if self.failure is not None:
                 self.drop("failed", len(self.buffer))
@@ -439,6 +446,9 @@ class Rounds(Gather):
                 items = [self.deliver() for _ in range(len(self.buffer))]
                 self.shown += 1 - len(items)
                 yield [value for value, _ in items], united(items)
+
+    def on_round(self, asked: list[ShardLink]) -> None:
+        """Called when all shards that were asked in a round have answered, before its items are delivered."""
 
 
 class Stream(Gather):

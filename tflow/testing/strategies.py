@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from hypothesis import strategies as st
 
-from tflow.combinators.actors import create_actor
-from tflow.combinators.create import from_range, par_from_items, par_from_range
+from tflow.combinators.actors import create_actor, create_actors
+from tflow.combinators.create import from_range, par_from_items, par_from_range, par_scatter
 from tflow.combinators.stream import Iter
 from tflow.combinators.union import Union
 from tflow.errors import PlanError
@@ -103,6 +103,8 @@ PARALLEL: tuple[Piece, ...] = (
     lambda s, f: s.map(f).hand_off(create_actor(an_empty_list), Total(), mailbox=2),
     lambda s, f: Union(s, par_from_items([1, 2, 3]).repartition(2).par_map(f).gather_async()),
     lambda s, f: Union(s.map(f).drain(), par_from_items([4, 5]).gather_sync()),
+    lambda s, f: Union(s, par_from_range(6, shards=3).par_map(f).par_all_gather().par_map(sum).gather_sync()),
+    lambda s, f: par_scatter(s.map(f).batch(1), create_actors(an_empty_list, num=1)).par_all_gather().par_map(sum).gather_async(),
 )
 """Ways that involve actors, several streams, or both."""
 
