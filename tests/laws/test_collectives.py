@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from itertools import chain
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import tflow
 from tests.laws.world import (
     RUNTIMES,
     Sample,
@@ -41,6 +43,8 @@ from tflow.combinators import nodes
 from tflow.errors import NoHealthyShards, PlanError, ShardFailed, TflowError
 from tflow.laws import EQUIVALENCE, ISOLATION
 from tflow.testing import Faults, SimSchedule, fault_profiles, schedules, simulate
+
+loose: Any = tflow  # Any: what checkers would reject, said at run time
 
 even = shard_counts.flatmap(
     lambda num: st.integers(0, 5).flatmap(
@@ -268,7 +272,7 @@ def test_a_process_that_dies_in_a_round_ends_the_run_or_leaves_the_group() -> No
         (lambda s: ParUnion(s.par_all_gather(), s), r"after par_all_gather\(\) is fed by the driver"),
         (lambda s: s.par_all_gather().par_zip(s.par_all_gather()), "both streams are fed"),
         (lambda s: par_scatter(s, create_actors(Cell)), "par_scatter: stream must be"),
-        (lambda s: par_scatter(from_range(3).batch(2), Cell), "par_scatter: actors must be"),
+        (lambda s: loose.par_scatter(from_range(3).batch(2), Cell), "par_scatter: actors must be"),
         (lambda s: par_scatter(from_range(3).batch(2), create_resident(Cell)), "lives in the driver and has no shards"),
     ],
 )

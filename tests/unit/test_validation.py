@@ -158,7 +158,7 @@ WHILE_BUILDING: list[tuple[Callable[[], object], str]] = [
     (lambda: shards.repartition(0), "repartition: shards must be at least 1"),
     (lambda: shards.repartition(2).gather_async(per_call=2), "after repartition.* each call carries one item"),
     (lambda: shards.repartition(2).gather_async(max_staleness=1), "belong to the gather before it"),
-    (lambda: ParUnion(shards.repartition(2), shards), "a repartitioned stream is fed by the driver"),
+    (lambda: ParUnion(shards.repartition(2), shards), "a stream after repartition.* is fed by the driver"),
     (lambda: shards.gather_async(in_flight=0), "gather_async: in_flight must be at least 1"),
     (lambda: shards.gather_async(per_call=0), "gather_async: per_call must be at least 1"),
     (lambda: shards.gather_async(max_staleness=-1), "gather_async: max_staleness must be at least 0"),

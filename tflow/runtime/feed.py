@@ -19,7 +19,7 @@ from tflow.runtime.refs import Remote, fetched
 from tflow.runtime.shards import LiveShard
 
 
-class Fed(Gather):
+class FedGather(Gather):
     """What gathers share whose shards are fed by the driver."""
 
     makes_items = False
@@ -91,7 +91,7 @@ class Fed(Gather):
                     link.ended = link.dead = True
 
 
-class FedRounds(Fed, Rounds):
+class FedRounds(FedGather, Rounds):
     """Rounds over shards that the driver feeds: one item each, then wait for all. ``call`` is this with one shard."""
 
     def answers(self) -> Iterator[Answer]:
@@ -121,7 +121,7 @@ class FedRounds(Fed, Rounds):
                 yield self.end()
 
 
-class FedStream(Fed):
+class FedStream(FedGather):
     """Items are handed to shards that have room, results come in the order of finishing. ``hand_off`` is this with one shard,
     where that is the order of the items."""
 

@@ -28,6 +28,8 @@ class Gradients(Frozen):
     policy: str = "default"
     stats: Mapping[str, float] = field(default_factory=dict)
     summary: object = None
+    early_stop: bool = False
+    """The loss asks for no more updates on the batch that the rows are from."""
 
     @property
     def nbytes(self) -> int:
@@ -75,4 +77,5 @@ class AverageGradients(Stateless[list[Gradients], Gradients]):
             policy=item[0].policy,
             stats={name: sum(share * each.stats[name] for each, share in zip(item, shares, strict=True)) for name in names},
             summary=merged(each.summary for each in item),
+            early_stop=any(each.early_stop for each in item),
         )

@@ -543,3 +543,45 @@ def create_learner(
         raise PlanError(sentences.policy(policy, tuple(workers.spec.agents), "create_learner"))
     spec = LearnerSpec(workers.spec, policy)
     return LearnerActor(spec, 1, name, place=place, restores=True, spec=spec)
+
+
+@dataclass(frozen=True)
+class ReplicaSpec:
+    """Description of one of several learners of a policy."""
+
+    learner: LearnerSpec
+
+    def __call__(self, shard: Shard) -> Learner:
+        made = self.learner(shard)
+        made.is_first = shard.index == 0
+        return made
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LearnerActors(Actors["Learner"]):
+    """Several learners of one policy, each in an actor of its own."""
+
+    def actor_class(self) -> type | None:
+        from tflow.rl.learning.learner import Learner
+
+        return Learner
+
+
+def create_learners(
+    workers: AnyWorkers, *, num: int, policy: str = "default", name: str = "learners", place: Place = ANYWHERE
+) -> LearnerActors:
+    """Describe several learners of one policy, which begin with the same weights, for ``par_scatter`` and ``par_all_reduce``.
+
+    Args:
+        workers: The workers whose policy is trained.
+        num: Learners, each an actor of its own.
+        policy: The policy to train, if there are several.
+        name: Name of the actors, in errors and drawings.
+        place: Where the actors run.
+
+    Law: describing creates nothing.
+    """
+    check.instance("create_learners", "workers", workers, AnyWorkers, "what create_rollout_workers returns")
+    if policy not in workers.spec.agents:
+        raise PlanError(sentences.policy(policy, tuple(workers.spec.agents), "create_learners"))
+    return LearnerActors(ReplicaSpec(LearnerSpec(workers.spec, policy)), num, name, place=place)
