@@ -68,7 +68,6 @@ from .rl.rollout.worker_spec import ParallelRollouts as ParallelRollouts
 from .rl.rollout.worker_spec import Select as Select
 from .rl.rollout.worker_spec import Workers as Workers
 from .rl.rollout.worker_spec import create_learner as create_learner
-from .rl.rollout.worker_spec import create_learners as create_learners
 from .rl.rollout.worker_spec import create_rollout_workers as create_rollout_workers
 from .runtime.executor import Run as Run
 from .runtime.local import LocalRuntime as LocalRuntime

@@ -9,4 +9,6 @@ from tflow.rl.replay.replay_spec import ReplayActors as ReplayActors
 from tflow.rl.rollout.evaluation import Evaluators as Evaluators
 from tflow.rl.rollout.worker import RolloutWorker as RolloutWorker
 from tflow.rl.rollout.worker_spec import AnyWorkers as AnyWorkers
+from tflow.rl.rollout.worker_spec import LearnerActors as LearnerActors
 from tflow.rl.rollout.worker_spec import MultiWorkers as MultiWorkers
+from tflow.rl.rollout.worker_spec import create_learners as create_learners

@@ -36,3 +36,4 @@ from tflow.algos.tqc import TQC as TQC
 from tflow.algos.tqc import tqc_plan as tqc_plan
 from tflow.algos.training_run import Callback as Callback
 from tflow.algos.training_run import TrainingRun as TrainingRun
+from tflow.rl.learning.learners import learn_together as learn_together

@@ -20,11 +20,12 @@ from tflow.combinators.stream import Iter
 from tflow.combinators.union import Union
 from tflow.errors import PlanError
 from tflow.rl.data.batch import Rollout
-from tflow.rl.learning.training import LearnOnBatch, SendWeights, TrainStats
+from tflow.rl.learning.learners import learn_in_actors
+from tflow.rl.learning.training import TrainStats
 from tflow.rl.metrics import Metrics, ReportMetrics
 from tflow.rl.policy.exploration import ApexEpsilons, Exploration
 from tflow.rl.replay.replay_spec import ComputePriorities, ParallelReplay, SendPriorities, StoreToBuffer
-from tflow.rl.rollout.worker_spec import AnyWorkers, ParallelRollouts, create_learner
+from tflow.rl.rollout.worker_spec import AnyWorkers, ParallelRollouts
 from tflow.rl.schedules import Schedule
 
 
@@ -61,6 +62,8 @@ class ApeX(Distributed, DQN):
         alpha: Priority exponent: 0 is uniform sampling, 1 in proportion to the priorities; usually 0.5 to 0.7.
         beta: Exponent of the importance-sampling weights, or a schedule: 0 is no correction, 1 a full one; usually 0.4,
             annealed to 1.
+        num_learners: Learners, each an actor of its own, among which every batch is divided; 1 trains in the driver. More:
+            faster, if a gradient step takes much longer than a call to an actor.
         epsilon: Epsilon-greedy: the probability of a random action, or a schedule; usually annealed from 1 to 0.01..0.1. Use 0
             with ``noisy``.
         target_every: Updates between copies of the weights to the target network; usually 50 to 10,000. Larger: more stable,
@@ -112,12 +115,11 @@ def apex_plan(
     stream: ParIter[Rollout], workers: AnyWorkers, config: Distributed | None = None, *, policy: str = "default"
 ) -> Iter[TrainStats]:
     """Workers compute initial priorities, replay actors store rollouts, a learner trains on replayed batches meanwhile."""
-    _, config = agreed("apex_plan", workers, config, ApeX()), config or ApeX()
+    loss, config = agreed("apex_plan", workers, config, ApeX()), config or ApeX()
     buffer = config.replay()
     prioritized = stream.par_for_each(ComputePriorities(n_step=config.n_step, gamma=config.gamma))
     store = prioritized.gather_async(max_staleness=config.max_staleness).for_each(StoreToBuffer(buffer))
-    learner = create_learner(workers, policy=policy)
-    learn = LearnOnBatch(weights_every=config.weights_every)
-    learned = ParallelReplay(buffer).gather_async(in_flight=2).hand_off(learner, learn, mailbox=config.mailbox)
-    trained = learned.for_each(SendPriorities()).for_each(SendWeights(workers, learner))
+    replayed, num = ParallelReplay(buffer).gather_async(in_flight=2), config.num_learners
+    options = {"mailbox": config.mailbox, "weights_every": config.weights_every}
+    trained = learn_in_actors(replayed, workers, loss=loss, num=num, policy=policy, **options).for_each(SendPriorities())
     return Union(store.drain(), trained, weights=(1, TRAINING_WEIGHT))  # else a slow learner gets fewer updates than it is due

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from tflow.algos.off_policy import off_policy_plan
 from tflow.algos.sac import SAC
@@ -58,6 +59,8 @@ class CrossQ(SAC):
         alpha: Priority exponent: 0 is uniform sampling, 1 in proportion to the priorities; usually 0.5 to 0.7.
         beta: Exponent of the importance-sampling weights, or a schedule: 0 is no correction, 1 a full one; usually 0.4,
             annealed to 1.
+        num_learners: Learners, each an actor of its own, among which every batch is divided; 1 trains in the driver. More:
+            faster, if a gradient step takes much longer than a call to an actor.
         critic_lr: Learning rate of the Q-functions; None takes ``lr``.
         tau: Polyak coefficient of the target networks; usually 0.001 to 0.02. Larger: faster, but less stable.
         temperature: Weight of the entropy; ``"auto"`` learns it. Usually 0.01 to 1. Larger: more exploration.
@@ -76,6 +79,7 @@ class CrossQ(SAC):
         beta1: Decay rate of the first moment of Adam; usually 0.5. Larger: smoother, slower to react.
     """
 
+    divides: ClassVar[bool] = False
     lr: float | Schedule = 1e-3
     """Learning rate, or a schedule over env steps; usually 3e-4 to 1e-3. Larger: faster, but less stable."""
     actor_every: int = 3

@@ -52,6 +52,8 @@ class DDPG(TD3):
         alpha: Priority exponent: 0 is uniform sampling, 1 in proportion to the priorities; usually 0.5 to 0.7.
         beta: Exponent of the importance-sampling weights, or a schedule: 0 is no correction, 1 a full one; usually 0.4,
             annealed to 1.
+        num_learners: Learners, each an actor of its own, among which every batch is divided; 1 trains in the driver. More:
+            faster, if a gradient step takes much longer than a call to an actor.
         critic_lr: Learning rate of the Q-functions; None takes ``lr``.
         tau: Polyak coefficient of the target networks; usually 0.001 to 0.02. Larger: faster, but less stable.
         noise: Standard deviation of the exploration noise, for actions in [-1, 1], or a schedule; usually 0.1 to 0.3. Larger:

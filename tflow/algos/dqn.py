@@ -57,6 +57,8 @@ class DQN(OffPolicy):
         alpha: Priority exponent: 0 is uniform sampling, 1 in proportion to the priorities; usually 0.5 to 0.7.
         beta: Exponent of the importance-sampling weights, or a schedule: 0 is no correction, 1 a full one; usually 0.4,
             annealed to 1.
+        num_learners: Learners, each an actor of its own, among which every batch is divided; 1 trains in the driver. More:
+            faster, if a gradient step takes much longer than a call to an actor.
         epsilon: Epsilon-greedy: the probability of a random action, or a schedule; usually annealed from 1 to 0.01..0.1. Use 0
             with ``noisy``.
         target_every: Updates between copies of the weights to the target network; usually 50 to 10,000. Larger: more stable,

@@ -10,14 +10,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tflow.algos.algorithm import SinglePolicy, agreed
+from tflow.combinators import check
 from tflow.combinators.runnable import Plan
 from tflow.combinators.stream import Iter
 from tflow.rl.data.batch import Rollout
+from tflow.rl.learning.learners import learn_in_actors
 from tflow.rl.learning.losses import IMPALALoss, Loss
-from tflow.rl.learning.training import LearnOnBatch, SendWeights, TrainStats
+from tflow.rl.learning.training import TrainStats
 from tflow.rl.metrics import Metrics, ReportMetrics
 from tflow.rl.replay.replay_spec import MixInReplay
-from tflow.rl.rollout.worker_spec import AnyWorkers, ParallelRollouts, create_learner
+from tflow.rl.rollout.worker_spec import AnyWorkers, ParallelRollouts
 from tflow.rl.schedules import Schedule
 from tflow.types import Async
 
@@ -54,6 +56,8 @@ class IMPALA(SinglePolicy):
         replay_slots: Latest rollouts kept for replay; usually 16 to 256. More: more diverse, but more off-policy.
         mailbox: Rollouts queued at the learner, at most; usually 1 to 16. More: the learner waits less, rollouts are staler.
         max_staleness: Drop, and count, rollouts whose policy is more than this many updates old. None: keep all.
+        num_learners: Learners, each an actor of its own, among which every rollout is divided by its envs. More: faster, if a
+            gradient step takes much longer than a call to an actor.
     """
 
     num_envs: int = 16
@@ -85,6 +89,13 @@ class IMPALA(SinglePolicy):
     """Rollouts queued at the learner, at most; usually 1 to 16. More: the learner waits less, rollouts are staler."""
     max_staleness: int | None = None
     """Drop, and count, rollouts whose policy is more than this many updates old. None: keep all."""
+    num_learners: int = 1
+    """Learners, each an actor of its own, among which every rollout is divided by its envs. More: faster, if a gradient step
+    takes much longer than a call to an actor."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check.integer("IMPALA", "num_learners", self.num_learners, least=1, most=min(self.num_envs, check.MAX_ACTORS))
 
     def loss(self) -> Loss[Rollout, Async]:
         return IMPALALoss(
@@ -106,8 +117,6 @@ def impala_plan(
     stream: Iter[Rollout], workers: AnyWorkers, config: IMPALA | None = None, *, policy: str = "default"
 ) -> Iter[TrainStats]:
     """New and replayed rollouts go to a learner that trains while workers sample."""
-    _, config = agreed("impala_plan", workers, config, IMPALA()), config or IMPALA()
+    loss, config = agreed("impala_plan", workers, config, IMPALA()), config or IMPALA()
     mixed = MixInReplay(stream, slots=config.replay_slots, proportion=config.replay_proportion)
-    learner = create_learner(workers, policy=policy)
-    learned = mixed.hand_off(learner, LearnOnBatch(), mailbox=config.mailbox)
-    return learned.for_each(SendWeights(workers, learner))
+    return learn_in_actors(mixed, workers, loss=loss, num=config.num_learners, policy=policy, mailbox=config.mailbox)

@@ -10,7 +10,9 @@ from tflow.algos.algorithm import SinglePolicy, Trains, agreed
 from tflow.combinators import check
 from tflow.combinators.stream import Iter
 from tflow.combinators.union import Union
+from tflow.errors import PlanError
 from tflow.rl.data.batch import Rollout
+from tflow.rl.learning.learners import learn_together
 from tflow.rl.learning.losses import Loss, Replayed
 from tflow.rl.learning.optimizers import Adam, Optimizer
 from tflow.rl.learning.training import TrainOneStep, TrainStats
@@ -52,9 +54,19 @@ class OffPolicy(SinglePolicy):
     """Exponent of the importance-sampling weights, or a schedule: 0 is no correction, 1 a full one; usually 0.4, annealed
     to 1."""
 
+    num_learners: int = 1
+    """Learners, each an actor of its own, among which every batch is divided; 1 trains in the driver. More: faster, if a gradient
+    step takes much longer than a call to an actor."""
+
+    divides: ClassVar[bool] = True
+    """Whether several learners can divide its batches."""
+
     def __post_init__(self) -> None:
         super().__post_init__()
         name = type(self).__name__
+        check.integer(name, "num_learners", self.num_learners, least=1, most=check.MAX_ACTORS)
+        if self.num_learners > 1 and not self.divides:
+            raise PlanError(f"{name}: its normalisation needs whole batches, so it has one learner; got {self.num_learners}.")
         check.integer(name, "batch", self.batch, least=1)
         check.integer(name, "capacity", self.capacity, least=1)
         check.integer(name, "learning_starts", self.learning_starts, least=0, most=self.capacity, hint="Make capacity= larger.")
@@ -92,6 +104,11 @@ class Replays(Trains[Loss[Replayed, Async]], Protocol):
         """The replay actors."""
         ...
 
+    @property
+    def num_learners(self) -> int:
+        """Learners, each an actor of its own; 1 trains in the driver."""
+        ...
+
 
 def off_policy_plan(
     where: str, stream: Iter[Rollout], workers: AnyWorkers, config: Replays | None, usual: Replays
@@ -107,5 +124,9 @@ def off_policy_plan(
     """
     loss, buffer = agreed(where, workers, config, usual), (config or usual).replay()
     store = stream.for_each(StoreToBuffer(buffer))
-    trained = ParallelReplay(buffer).gather_sync().for_each(TrainOneStep(workers, loss=loss)).for_each(SendPriorities())
-    return Union(store.drain(), trained, weights=(1, TRAINING_WEIGHT))
+    replayed, num = ParallelReplay(buffer).gather_sync(), (config or usual).num_learners
+    if num > 1:
+        trained = learn_together(replayed, workers, num=num, loss=loss)
+    else:
+        trained = replayed.for_each(TrainOneStep(workers, loss=loss))
+    return Union(store.drain(), trained.for_each(SendPriorities()), weights=(1, TRAINING_WEIGHT))

@@ -23,7 +23,6 @@ from tflow.rl.learning.learners import learn_together
 from tflow.rl.learning.losses import Loss, PPOLoss
 from tflow.rl.learning.training import TrainOneStep, TrainStats
 from tflow.rl.metrics import Metrics, ReportMetrics
-from tflow.rl.policy.network_spec import LSTM
 from tflow.rl.rollout.worker_spec import AnyWorkers, ParallelRollouts
 from tflow.rl.schedules import Schedule
 from tflow.types import Sync
@@ -70,7 +69,7 @@ class PPO(SinglePolicy):
             Larger: smaller policy updates.
         max_kl: Early stopping: a minibatch with a larger KL divergence ends the epochs on its batch; usually 0.01 to 0.05.
             None: off.
-        num_learners: Learners, each an actor of its own, among which every minibatch is divided; 1 trains in the driver. More:
+        num_learners: Learners, each an actor of its own, among which every batch is divided; 1 trains in the driver. More:
             faster, if a gradient step takes much longer than a call to an actor.
     """
 
@@ -115,17 +114,13 @@ class PPO(SinglePolicy):
     max_kl: float | None = 0.03
     """Early stopping: a minibatch with a larger KL divergence ends the epochs on its batch; usually 0.01 to 0.05. None: off."""
     num_learners: int = 1
-    """Learners, each an actor of its own, among which every minibatch is divided; 1 trains in the driver. More: faster, if a
-    gradient step takes much longer than a call to an actor."""
+    """Learners, each an actor of its own, among which every batch is divided; 1 trains in the driver. More: faster, if a gradient
+    step takes much longer than a call to an actor."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check.integer("PPO", "epochs", self.epochs, least=1)
         check.integer("PPO", "num_learners", self.num_learners, least=1, most=check.MAX_ACTORS)
-        if self.num_learners > 1 and isinstance(self.model, LSTM):
-            raise PlanError(
-                f"PPO: several learners do not divide sequences; got num_learners={self.num_learners} and {self.model!r}."
-            )
         if self.minibatch is not None:
             check.integer("PPO", "minibatch", self.minibatch, least=1)
         rows = self.num_workers * self.num_envs * self.fragment
@@ -162,5 +157,7 @@ def ppo_plan(stream: Iter[Rollout, Sync], workers: AnyWorkers, config: PPO | Non
     loss, config = agreed("ppo_plan", workers, config, PPO()), config or PPO()
     ready = stream.with_columns(ComputeAdvantages(gamma=config.gamma, lam=config.lam))
     if config.num_learners > 1:
-        return learn_together(ready, workers, num=config.num_learners, epochs=config.epochs, minibatch=config.minibatch)
+        return learn_together(
+            ready, workers, num=config.num_learners, loss=loss, epochs=config.epochs, minibatch=config.minibatch
+        )
     return ready.for_each(TrainOneStep(workers, loss=loss, epochs=config.epochs, minibatch=config.minibatch))

@@ -15,10 +15,10 @@ from tflow.combinators import check, hints, labels, nodes
 from tflow.combinators.actors import Actors, Resident
 from tflow.combinators.methods import is_foreign
 from tflow.combinators.par import ParIter
-from tflow.combinators.stream import Iter
+from tflow.combinators.stream import Ci, Iter
 from tflow.errors import PlanError
 from tflow.laws import EQUIVALENCE, ISOLATION, PROVENANCE, obeys
-from tflow.types import C, Shard, Sync, U, W
+from tflow.types import Shard, Sync, U, W
 
 
 @obeys(EQUIVALENCE)
@@ -85,7 +85,7 @@ def from_actors(actors: Actors[W], pull: Callable[[W], U]) -> ParIter[U, Sync, W
 
 @obeys(EQUIVALENCE, ISOLATION)
 @labels.shaped("par_scatter({actors})")
-def par_scatter(stream: Iter[list[U], C], actors: Actors[W]) -> ParIter[U, C, W]:
+def par_scatter(stream: Iter[list[U], Ci], actors: Actors[W]) -> ParIter[U, Ci, W]:
     """Send lists with one member per actor to actors: member i goes to shard i.
 
     Law: ``gather_rounds()`` shows the lists again.

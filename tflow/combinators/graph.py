@@ -91,20 +91,25 @@ def is_fed(node: nodes.Node) -> bool:
 
 def par_sources(node: nodes.Node) -> list[nodes.ParSource]:
     """Where the shards of a parallel node begin; none for a node on the driver."""
-    found: dict[nodes.ParSource, None] = {}
+    return [each for each in in_actors(node) if isinstance(each, nodes.ParSource)]
+
+
+def in_actors(node: nodes.Node) -> list[nodes.Node]:
+    """A parallel node and all before it that run in the same actors; none for a node on the driver."""
+    found: dict[nodes.Node, None] = {}
     stack = [node]
     while stack:
         each = stack.pop()
-        if isinstance(each, nodes.ParSource):
+        if each.parallel:
             found[each] = None
-        elif each.parallel:
+        if each.parallel and not isinstance(each, nodes.ParSource):
             stack.extend(reversed(each.inputs))
     return list(found)
 
 
 def check_gates(gather: nodes.Node) -> nodes.Node:
     """The same node. A gate counts what is asked of actors, so an item that is gathered must be one that was asked for."""
-    inside = [node for node in walk(gather.inputs[0]) if node.parallel] if gather.inputs[0].parallel else []
+    inside = in_actors(gather.inputs[0])
     gated = [node for node in inside if node.gate is not None]
     for node in inside if gated else ():
         if not node.one_to_one:

@@ -67,7 +67,8 @@ class FedGather(Gather):
 
     def feed(self, ready: Ready, free: list[ShardLink], *, count: int = EVERYTHING) -> list[ShardLink]:
         """Send an item on its way; the shards that were given something."""
-        self.seen += 1
+        if isinstance(self.node, nodes.CallActor):
+            self.seen += 1  # a gather counts what comes back
         portions = self.portions(ready, free)
         for link, portion in portions:
             self.issue(link, count=count, feed=portion, last=portion is None)

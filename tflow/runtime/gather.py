@@ -235,7 +235,7 @@ class Gather(Cell):
         self.failure = self.failure or reply.error
         if self.makes_items:
             self.site.count(link.shard.pool.actors, reply.env_steps, reply.items)
-        if self.makes_items:
+        if not isinstance(self.node, nodes.CallActor):  # which counts what it is given
             self.seen += len(reply.items)
         self.buffer.extend((ready, link) for ready in zip(reply.items, reply.origins, strict=True))
 

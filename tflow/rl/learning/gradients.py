@@ -11,6 +11,7 @@ import numpy as np
 from tflow.errors import TflowError
 from tflow.rl.data.arrays import Array
 from tflow.rl.data.batch import MultiBatch, Rollout
+from tflow.rl.policy.weights import WHOLE
 from tflow.types import ActorOp, Async, Frozen, Stateless, merged
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ class Gradients(Frozen):
     policy: str = "default"
     stats: Mapping[str, float] = field(default_factory=dict)
     summary: object = None
+    part: str = WHOLE
+    """The part of the weights whose gradient it is; all of them by default."""
     early_stop: bool = False
     """The loss asks for no more updates on the batch that the rows are from."""
 
@@ -77,5 +80,6 @@ class AverageGradients(Stateless[list[Gradients], Gradients]):
             policy=item[0].policy,
             stats={name: sum(share * each.stats[name] for each, share in zip(item, shares, strict=True)) for name in names},
             summary=merged(each.summary for each in item),
+            part=item[0].part,
             early_stop=any(each.early_stop for each in item),
         )

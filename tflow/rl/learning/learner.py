@@ -19,7 +19,6 @@ from tflow.rl.data.arrays import Array
 from tflow.rl.data.batch import AnyBatch, Batch
 from tflow.rl.data.moments import ByColumn
 from tflow.rl.learning.agent import Agent, AnyAgent, AnyLoss
-from tflow.rl.learning.gradients import Gradients
 from tflow.rl.learning.losses import LossValue, replays
 from tflow.rl.learning.optimizers import Optimizer
 from tflow.rl.learning.parts import HardUpdate, Part, SoftUpdate
@@ -31,10 +30,7 @@ from tflow.rl.policy.threads import fitting, threads
 from tflow.rl.policy.weights import WHOLE
 from tflow.rl.schedules import schedule_of
 
-COUNTS = (
-    *("updates", "rounds", "trained", "env_steps", "stops_at", "skipped_in_a_row", "target_updated_elsewhere"),
-    *("batch_rows", "steps_left", "stopped_early", "together"),
-)
+COUNTS = ("updates", "rounds", "trained", "env_steps", "stops_at", "skipped_in_a_row", "target_updated_elsewhere")
 """What a learner counts and notes, by the names of its attributes."""
 MAX_SKIPPED = 10
 """After this many non-finite gradients in a row, training stops."""
@@ -117,28 +113,13 @@ def gradients_of(
 ) -> tuple[Array, dict[str, float]]:
     """The flat gradient of the losses of all parts on a whole batch, and the stats of the losses."""
     tensors = tensors_of(policy, loss.prepare(with_scaled_rewards(policy, loss, batch.untyped())))
-    return loss_gradient(policy, loss, tensors, target=target, steps=steps)[:2]
-
-
-class LossGradient(NamedTuple):
-    """The gradient of a loss."""
-
-    values: Array
-    stats: dict[str, float]
-    early_stop: bool
-
-
-def loss_gradient(policy: Policy, loss: AnyLoss, tensors: Tensors, *, target: Policy | None, steps: int) -> LossGradient:
-    """The flat gradient of the losses of all parts on a batch that the loss has prepared."""
     reported: dict[str, torch.Tensor] = {}
-    early_stop = False
     for name, evaluate in loss.losses(policy, tensors, target=target, steps=steps).items():
         value = checked(loss, evaluate(), name)
         part_of(policy, loss, name).gradients_of(value.total)
         reported |= {loss_name(name): value.total, **value.stats}
-        early_stop = early_stop or value.early_stop
     stats = {name: float(stat.detach()) for name, stat in reported.items()}
-    return LossGradient(np.array(policy.flat.gradient.cpu().numpy(), copy=True), stats, early_stop)
+    return np.array(policy.flat.gradient.cpu().numpy(), copy=True), stats
 
 
 def td_errors_of(policy: Policy, loss: AnyLoss, batch: AnyBatch, *, target: Policy | None) -> TDErrors:
@@ -284,14 +265,6 @@ class Learner:
         self.skipped_in_a_row = 0
         self.target_updated_elsewhere = False
         """``UpdateTargetNetwork`` updates the target network, so the learner does not."""
-        self.is_first = True
-        """Of several learners of one policy, the one whose weights are sent."""
-        self.batch_rows = self.steps_left = 0
-        """With several learners: rows of the batch in training, and gradient steps on it that are still to come."""
-        self.stopped_early = False
-        """With several learners: the loss asked for no more updates on the batch in training."""
-        self.together: list[tuple[bool, dict[str, float]]] = []
-        """With several learners: whether each step on the batch was made, and the stats of the loss."""
         self._weights: tuple[int, Array] | None = None
         self._moments: ByColumn = {}
         self.prior = policy.moments()
@@ -481,42 +454,6 @@ class Learner:
             order = torch.from_numpy(self.rng.permutation(units)).to(self.policy.device)
             for start in range(0, units, size):
                 yield tensors.take(order[start : start + size])
-
-    # ------------------------------------------------------------------- training with other learners
-
-    def prepared(self, batch: Batch[str]) -> Batch[str]:
-        """A batch with what its loss adds to it."""
-        return self.loss.prepare(with_scaled_rewards(self.policy, self.loss, batch))
-
-    def begin(self, rows: int, *, updates: int) -> None:
-        """So many gradient steps on a batch follow, each with the other learners."""
-        self.batch_rows, self.steps_left, self.stopped_early, self.together = rows, updates, False, []
-
-    def share_of_gradient(self, rows: Batch[str], *, steps: int) -> Gradients:
-        """The gradient on rows that were prepared; an empty one if the loss has asked for no more updates on their batch."""
-        if self.stopped_early:
-            return Gradients(np.zeros(0, np.float32), 0, policy=rows.policy)
-        with threads(self.threads):
-            tensors = tensors_of(self.policy, rows)
-            values, stats, stop = loss_gradient(self.policy, self.loss, tensors, target=self.target, steps=steps)
-        return Gradients(values, len(rows), policy=rows.policy, stats=stats, early_stop=stop)
-
-    def step_together(self, gradient: Gradients, *, steps: int) -> UpdateResult | None:
-        """One optimiser step with the mean gradient of all learners; the result of training after the last one on a batch."""
-        self.stopped_early = self.stopped_early or gradient.early_stop
-        if not self.stopped_early:
-            self.together.append((self.apply(gradient.values, steps=steps), dict(gradient.stats)))
-        elif gradient.rows:
-            self.together.append((False, dict(gradient.stats)))
-        self.steps_left -= 1
-        if self.steps_left:
-            return None
-        made = sum(done for done, _ in self.together)
-        skipped = len(self.together) - made - int(self.stopped_early)
-        self.trained += self.batch_rows
-        names = self.together[0][1] if self.together else {}
-        means = {name: float(np.mean([stats[name] for _, stats in self.together])) for name in names}
-        return UpdateResult(self.batch_rows, made, skipped, {**means, **self.optimizer_stats()})
 
     def td_errors(self, batch: AnyBatch, *, loss: AnyLoss | None = None) -> TDErrors:
         """TD errors of a batch, without training on it."""

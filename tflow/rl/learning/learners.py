@@ -6,95 +6,147 @@ all. Weights, optimisers and schedules begin equal and see the same gradients, s
 
 from __future__ import annotations
 
-import hashlib
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
+from typing_extensions import TypeVar
 
 from tflow.combinators import check
 from tflow.combinators.create import par_scatter
 from tflow.combinators.stream import Iter
-from tflow.errors import TflowError
+from tflow.errors import PlanError, TflowError
+from tflow.live import Live
 from tflow.rl.data.arrays import Array
 from tflow.rl.data.batch import Batch
+from tflow.rl.data.moments import ByColumn
+from tflow.rl.learning.agent import AnyLoss
 from tflow.rl.learning.gradients import AverageGradients, Gradients
-from tflow.rl.learning.training import SendWeights, TrainStats
-from tflow.rl.rollout.worker_spec import AnyWorkers, create_learners
-from tflow.rl.schedules import EnvSteps
-from tflow.types import ActorOp, Async, Frozen, Stateless
+from tflow.rl.learning.losses import Loss, batch_of, is_on_policy
+from tflow.rl.learning.training import (
+    LearnOnBatch,
+    SendWeights,
+    TrainStats,
+    check_origin,
+    check_training,
+    lag_of,
+    moments_of,
+    steps_of,
+)
+from tflow.rl.policy.network_spec import LSTM
+from tflow.rl.rollout.worker_spec import AnyWorkers, LearnerActor, Workers, create_learner, create_learners
+from tflow.types import ActorOp, Async, Frozen, LiveOp, Signature, Stateless, Sync
 
 if TYPE_CHECKING:
-    from tflow.rl.learning.learner import Learner
+    from tflow.rl.learning.replica import Replica
+
+Reads = TypeVar("Reads")
+Requires = TypeVar("Requires", bound=Async)
+COMPARED_EVERY = 100
+"""Updates between two comparisons of the weights of all learners."""
 
 
 @dataclass(frozen=True)
 class BatchShare(Frozen):
-    """The rows of a batch that one of several learners trains on."""
+    """The rows of a batch that one of several learners trains on, and how far the run is."""
 
     batch: Batch[str]
     rows: int
     """Rows of the whole batch."""
     minibatches: int
     """Minibatches per epoch, the same for all learners."""
+    env_steps: int = 0
+    stops_at: int | None = None
+    moments: ByColumn = field(default_factory=dict)
+    """Running statistics, for the next batch: the workers sample it with these, too."""
 
 
-@dataclass(frozen=True)
-class DivideBatch(Stateless[Batch[Any], list[BatchShare]]):  # Any: whatever the loss reads
-    """Divides each batch into one share per learner, whose rows differ by one at most.
+def divided(batch: Batch[str], num: int, *, pieces: bool) -> list[Batch[str]]:
+    """A batch in ``num`` consecutive shares, as equal as may be; with ``pieces``, of whole pieces."""
+    units = batch.ends + 1 if pieces else np.arange(1, len(batch) + 1)
+    if len(units) < num:
+        what = "pieces (consecutive steps of one env)" if pieces else "rows"
+        raise TflowError(
+            f"A batch of {len(units)} {what} cannot be divided among {num} learners. Sample in more envs, or take fewer learners."
+        )
+    cuts = [0]
+    for k in range(1, num):  # the unit that ends nearest to an equal share, with at least one unit for everybody
+        nearest = int(np.abs(units - len(batch) * k / num).argmin()) + 1
+        cuts.append(min(max(nearest, cuts[-1] + 1), len(units) - (num - k)))
+    edges = [0, *(int(units[cut - 1]) for cut in cuts[1:]), len(batch)]
+    return [batch.slice(start, stop) for start, stop in pairwise(edges)]
+
+
+class DivideBatch(LiveOp[Batch[Any], list[BatchShare], Async]):  # Any: what the loss reads
+    """Divides each batch into one share per learner, as equal as may be.
 
     Args:
+        workers: The workers whose policy is trained.
         num: Learners.
+        loss: The loss of the learners.
         minibatch: Rows per gradient step, of all learners together; None takes the whole batch.
+        pieces: Whole pieces stay together, for recurrent networks and losses that need consecutive steps.
     """
 
-    num: int
-    minibatch: int | None = None
+    def __init__(self, workers: AnyWorkers, num: int, loss: AnyLoss, *, minibatch: int | None, pieces: bool) -> None:
+        self.workers = workers
+        self.num = num
+        self.loss = loss
+        self.minibatch = minibatch
+        self.pieces = pieces
 
-    def apply(self, item: Batch[str], /) -> list[BatchShare]:
-        rows = len(item)
-        if rows < self.num:
-            raise TflowError(f"DivideBatch: a batch of {rows} rows cannot be divided among {self.num} learners. Sample more.")
-        edges = [rows * each // self.num for each in range(self.num + 1)]
-        wanted = -(-rows // self.minibatch) if self.minibatch is not None else 1
-        minibatches = min(wanted, rows // self.num)  # none is empty
-        return [BatchShare(item.slice(edges[k], edges[k + 1]), rows, minibatches) for k in range(self.num)]
+    def signature(self, usual: Signature, /) -> Signature:
+        """What the loss reads and requires."""
+        return replace(usual, consumes=batch_of(self.loss), requires=Sync if is_on_policy(self.loss) else Async)
+
+    def apply(self, live: Live, item: Batch[str], /) -> list[BatchShare]:
+        check_origin("DivideBatch", live, self.workers, item.env_steps)
+        lag_of(live, self.workers, item.policy, on_policy=is_on_policy(self.loss))  # raises for what is not fresh
+        shares = divided(item, self.num, pieces=self.pieces)
+        wanted = -(-len(item) // self.minibatch) if self.minibatch is not None else 1
+        minibatches = min(wanted, *(len(each.ends) if self.pieces else len(each) for each in shares))  # none is empty
+        steps, moments = steps_of(live, self.workers), moments_of(live, self.workers, item.policy)
+        return [BatchShare(each, len(item), minibatches, int(steps), steps.stops_at, moments) for each in shares]
 
 
 @dataclass(frozen=True)
 class Minibatch(Frozen):
-    """Rows of a share, for one gradient step."""
+    """Rows of a share, for one gradient step of one part."""
 
-    batch: Batch[str]
+    share: Batch[str]
     rows: Array | None
-    """None: all of them, in order."""
+    """Rows, or sequences. None: all of them, in order."""
+    part: str
 
 
 @dataclass(frozen=True)
-class TakeMinibatches(ActorOp["Learner", BatchShare, list[Minibatch]]):
-    """The minibatches of all epochs, each epoch in a new random order.
+class TakeMinibatches(ActorOp["Replica", BatchShare, list[Minibatch]]):
+    """The minibatches of all epochs, each epoch in a new random order, and for each the parts that are trained, in turn.
 
     Args:
         epochs: Passes over each batch.
+        pieces: Minibatches are made of whole pieces.
     """
 
     epochs: int = 1
+    pieces: bool = False
 
-    def apply(self, actor: Learner, item: BatchShare, /) -> list[Minibatch]:
-        prepared = actor.prepared(item.batch)
-        actor.begin(item.rows, updates=self.epochs * item.minibatches)
-        if item.minibatches == 1:
-            return [Minibatch(prepared, None)] * self.epochs
-        orders = [np.array_split(actor.rng.permutation(len(prepared)), item.minibatches) for _ in range(self.epochs)]
-        return [Minibatch(prepared, rows) for order in orders for rows in order]
+    def apply(self, actor: Replica, item: BatchShare, /) -> list[Minibatch]:
+        share = actor.begin(item, updates=self.epochs * item.minibatches, pieces=self.pieces and item.minibatches > 1)
+        units = len(share) // (int(share.ends[0]) + 1) if "mask" in share else len(share)
+        chosen: list[Array | None] = [None] * self.epochs
+        if item.minibatches > 1:
+            orders = (np.array_split(actor.rng.permutation(units), item.minibatches) for _ in range(self.epochs))
+            chosen = [rows for order in orders for rows in order]
+        return [Minibatch(share, rows, part) for rows in chosen for part in actor.parts]
 
 
-class MinibatchGradients(ActorOp["Learner", Minibatch, Gradients]):
-    """The gradient of the loss on a minibatch."""
+class MinibatchGradients(ActorOp["Replica", Minibatch, Gradients]):
+    """The gradient of the loss of a part on a minibatch."""
 
-    def apply(self, actor: Learner, item: Minibatch, /) -> Gradients:
-        rows = item.batch if item.rows is None else item.batch.take(item.rows)
-        return actor.share_of_gradient(rows, steps=steps_of(actor))
+    def apply(self, actor: Replica, item: Minibatch, /) -> Gradients:
+        return actor.share_of_gradient(item.share, item.rows, item.part)
 
 
 @dataclass(frozen=True)
@@ -103,45 +155,79 @@ class TrainedTogether(Frozen):
 
     stats: TrainStats
     digest: str
-    """Hash of the weights."""
+    """Hash of the weights, now and then; else empty."""
 
 
-class ApplyTogether(ActorOp["Learner", Gradients, list[TrainedTogether]]):
-    """Takes one optimiser step with the mean gradient. Reports after the last step on a batch; one learner sends the weights."""
+@dataclass(frozen=True)
+class ApplyTogether(ActorOp["Replica", Gradients, list[TrainedTogether]]):
+    """Takes one optimiser step with the mean gradient. Reports after the last step on a batch; one learner sends its weights.
 
-    def apply(self, actor: Learner, item: Gradients, /) -> list[TrainedTogether]:
-        outcome = actor.step_together(item, steps=steps_of(actor))
+    Args:
+        compared_every: Updates between two comparisons of the weights of all learners.
+    """
+
+    compared_every: int = COMPARED_EVERY
+
+    def apply(self, actor: Replica, item: Gradients, /) -> list[TrainedTogether]:
+        outcome = actor.step_together(item)
         if outcome is None:
             return []
-        stats = TrainStats(item.policy, outcome.rows, outcome.updates, outcome.skipped, stats=outcome.stats)
-        if actor.is_first:
-            stats = replace(stats, weights=actor.weights)
-        return [TrainedTogether(stats, hashlib.blake2b(actor.weights.tobytes(), digest_size=16).hexdigest())]
+        before = actor.updates - outcome.updates
+        compared = before == 0 or actor.updates // self.compared_every > before // self.compared_every
+        weights = actor.weights if actor.is_first and outcome.updates else None
+        stats = TrainStats(item.policy, outcome.rows, outcome.updates, outcome.skipped, 0, 0, outcome.stats, weights)
+        ids = actor.shared.ids
+        if outcome.td_errors is not None and ids is not None:
+            stats = replace(stats, td_errors=(ids, outcome.td_errors))
+        return [TrainedTogether(stats, actor.digest() if compared else "")]
 
 
 class OneOfEqual(Stateless[list[TrainedTogether], TrainStats]):
-    """The report of all learners, which must have the same weights."""
+    """The report of all learners together. Raises if their weights differ."""
 
     def apply(self, item: list[TrainedTogether], /) -> TrainStats:
         others = [str(k) for k, each in enumerate(item) if each.digest != item[0].digest]
         if others:
             raise TflowError(
-                f"The learners have come apart: the weights of learner {' and '.join(others)} differ from those of learner 0. "
-                "Does the loss draw random numbers, or depend on what only one of them has seen?"
+                f"The weights of learner {' and '.join(others)} differ from those of learner 0, though all take the same steps. "
+                "Does the network keep statistics of its batches, as batch normalisation does? Take layer normalisation, or one "
+                "learner."
             )
-        return next(each.stats for each in item if each.stats.weights is not None)
+        all_stats = [each.stats for each in item]
+        names = dict.fromkeys(name for each in all_stats for name in each.stats)
+        stats = {name: float(np.mean([each.stats[name] for each in all_stats if name in each.stats])) for name in names}
+        errors = [each.td_errors for each in all_stats if each.td_errors is not None]
+        joined = (np.concatenate([ids for ids, _ in errors]), np.concatenate([each for _, each in errors])) if errors else None
+        return replace(item[0].stats, stats=stats, td_errors=joined)
 
 
-def steps_of(learner: Learner) -> int:
-    """The env steps so far, for schedules; the rows trained on stand in if they are not known."""
-    return learner.trained if learner.env_steps is None else EnvSteps(learner.env_steps, learner.stops_at)
-
-
+@overload
 def learn_together(
-    stream: Iter[Batch[Any], Async],  # Any: whatever the loss of the workers' agent reads
+    stream: Iter[Reads, Requires],
+    workers: Workers[Reads, Requires],
+    *,
+    num: int,
+    epochs: int = 1,
+    minibatch: int | None = None,
+    policy: str = "default",
+) -> Iter[TrainStats]: ...
+@overload
+def learn_together(
+    stream: Iter[Reads, Requires],
     workers: AnyWorkers,
     *,
     num: int,
+    loss: Loss[Reads, Requires],
+    epochs: int = 1,
+    minibatch: int | None = None,
+    policy: str = "default",
+) -> Iter[TrainStats]: ...
+def learn_together(
+    stream: Iter[Any, Async],  # Any: what the loss reads
+    workers: AnyWorkers,
+    *,
+    num: int,
+    loss: AnyLoss | None = None,
     epochs: int = 1,
     minibatch: int | None = None,
     policy: str = "default",
@@ -152,15 +238,71 @@ def learn_together(
         stream: Batches with the columns that the loss reads.
         workers: The workers whose policy is trained.
         num: Learners, each an actor of its own.
+        loss: The loss of the agent, which types the stream where the type of the workers does not.
         epochs: Passes over each batch.
         minibatch: Rows per gradient step, of all learners together; None takes the whole batch.
         policy: The policy to train, if there are several.
     """
-    check.integer("learn_together", "epochs", epochs, least=1)
-    if minibatch is not None:
-        check.integer("learn_together", "minibatch", minibatch, least=1)
+    check_training("learn_together", workers, epochs, minibatch)
     learners = create_learners(workers, num=num, policy=policy)
-    shares = par_scatter(stream.for_each(DivideBatch(num, minibatch)), learners)
-    gradients = shares.par_for_each(TakeMinibatches(epochs)).par_flatten().par_for_each(MinibatchGradients())
+    agent = workers.spec.agents[policy]
+    if loss is not None and loss != agent.loss and not workers.spec.stands_in:
+        raise PlanError(f"learn_together: {workers.name} train {agent.loss!r}, but loss is {loss!r}. Describe the agent once.")
+    own = loss or agent.loss
+    if own.full_batch:
+        raise PlanError(f"learn_together: {type(own).__name__} needs whole batches, which several learners divide. Take one.")
+    check.instance("learn_together", "stream", stream, Iter, "a stream of batches")
+    pieces = own.sequential or isinstance(agent.model, LSTM)
+    shares = par_scatter(stream.for_each(DivideBatch(workers, num, own, minibatch=minibatch, pieces=pieces)), learners)
+    gradients = shares.par_for_each(TakeMinibatches(epochs, pieces)).par_flatten().par_for_each(MinibatchGradients())
     trained = gradients.par_all_reduce(AverageGradients()).par_for_each(ApplyTogether()).par_flatten()
-    return trained.gather_rounds().for_each(OneOfEqual()).for_each(SendWeights(workers, learners))
+    return trained.gather_rounds().for_each(OneOfEqual()).for_each(SendWeights(workers))
+
+
+@overload
+def learn_in_actors(
+    stream: Iter[Reads, Requires],
+    workers: Workers[Reads, Requires],
+    *,
+    num: int = 1,
+    policy: str = "default",
+    mailbox: int = 2,
+    weights_every: int = 1,
+) -> Iter[TrainStats]: ...
+@overload
+def learn_in_actors(
+    stream: Iter[Reads, Requires],
+    workers: AnyWorkers,
+    *,
+    loss: Loss[Reads, Requires],
+    num: int = 1,
+    policy: str = "default",
+    mailbox: int = 2,
+    weights_every: int = 1,
+) -> Iter[TrainStats]: ...
+def learn_in_actors(
+    stream: Iter[Any, Async],  # Any: what the loss reads
+    workers: AnyWorkers,
+    *,
+    loss: AnyLoss | None = None,
+    num: int = 1,
+    policy: str = "default",
+    mailbox: int = 2,
+    weights_every: int = 1,
+) -> Iter[TrainStats]:
+    """Train one policy on each batch while workers sample, in a learner of its own or in several.
+
+    Args:
+        stream: Batches with the columns that the loss reads.
+        workers: The workers whose policy is trained.
+        loss: The loss of the agent, which types the stream where the type of the workers does not.
+        num: Learners, each an actor of its own.
+        policy: The policy to train, if there are several.
+        mailbox: Batches queued at the learner, at most; several learners take one at a time.
+        weights_every: Updates between the weights that one learner sends; several send them after each batch.
+    """
+    if num > 1:
+        return learn_together(stream, workers, num=num, loss=loss or workers.spec.agents[policy].loss, policy=policy)
+    learner: LearnerActor[Any, Any] = create_learner(workers, policy=policy)  # Any: as above
+    learned = stream.hand_off(learner, LearnOnBatch(weights_every=weights_every), mailbox=mailbox)
+    return learned.for_each(SendWeights(workers, learner))

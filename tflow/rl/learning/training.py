@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 from typing_extensions import TypeVar
 
 from tflow.combinators import check
-from tflow.combinators.actors import Actors, Resident
+from tflow.combinators.actors import Actor, Resident
 from tflow.errors import PlanError, TflowError
 from tflow.live import Handles, Live
 from tflow.rl.data.arrays import Array
@@ -401,10 +401,10 @@ class SendWeights(LiveOp[TrainStats, TrainStats, Async]):
 
     sends: ClassVar[Sends] = {"workers": "weights", "learner": "env steps"}
 
-    def __init__(self, workers: AnyWorkers, learner: Actors[Learner] | None = None) -> None:
+    def __init__(self, workers: AnyWorkers, learner: Actor[Learner] | None = None) -> None:
         check_training("SendWeights", workers)
         if learner is not None:
-            check.instance("SendWeights", "learner", learner, Actors, "what create_learner or create_learners returns")
+            check.instance("SendWeights", "learner", learner, Actor, "what create_learner returns")
         self.workers = workers
         self.learner = learner
         self.learners = workers.learners

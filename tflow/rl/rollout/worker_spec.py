@@ -30,6 +30,7 @@ from tflow.types import Async, Shard, Signature, Stateless, Sync
 
 if TYPE_CHECKING:
     from tflow.rl.learning.learner import Learner
+    from tflow.rl.learning.replica import Replica
     from tflow.rl.policy.network_spec import AnySpace
     from tflow.rl.policy.policy import Policy
     from tflow.runtime.executor import Run
@@ -43,6 +44,7 @@ P_co = TypeVar("P_co", bound=str, covariant=True)
 K = TypeVar("K", bound=str)
 T = TypeVar("T", covariant=True)
 Ci = TypeVar("Ci", bound=Async)
+L = TypeVar("L", bound="Learner")
 EnvLike: TypeAlias = EnvSpec | str | Maker
 USUAL_OPTIONS = {"model": "auto", "exploration": None, "optimizer": USUAL_OPTIMIZER, "max_grad_norm": None}
 DEVICES = ("auto", "cpu", "cuda", "mps", "xpu", "hpu")
@@ -122,9 +124,13 @@ class LearnerSpec:
     def __call__(self, shard: Shard) -> Learner:
         from tflow.rl.learning.learner import Learner
 
+        return self.made_as(Learner, shard, self.workers.device)
+
+    def made_as(self, kind: type[L], shard: Shard, device: str) -> L:
+        """A learner of this kind, on this device."""
         agent = self.agent
-        return Learner(
-            self.network(shard, self.workers.device),
+        return kind(
+            self.network(shard, device),
             agent.loss,
             agent.optimizer,
             max_grad_norm=agent.max_grad_norm,
@@ -550,25 +556,34 @@ class ReplicaSpec:
     """Description of one of several learners of a policy."""
 
     learner: LearnerSpec
+    devices: tuple[str, ...]
 
-    def __call__(self, shard: Shard) -> Learner:
-        made = self.learner(shard)
+    def __call__(self, shard: Shard) -> Replica:
+        from tflow.rl.learning.replica import Replica
+
+        made = self.learner.made_as(Replica, shard, self.devices[shard.index % len(self.devices)])
         made.is_first = shard.index == 0
         return made
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LearnerActors(Actors["Learner"]):
+class LearnerActors(Actors["Replica"]):
     """Several learners of one policy, each in an actor of its own."""
 
     def actor_class(self) -> type | None:
-        from tflow.rl.learning.learner import Learner
+        from tflow.rl.learning.replica import Replica
 
-        return Learner
+        return Replica
 
 
 def create_learners(
-    workers: AnyWorkers, *, num: int, policy: str = "default", name: str = "learners", place: Place = ANYWHERE
+    workers: AnyWorkers,
+    *,
+    num: int,
+    policy: str = "default",
+    devices: Sequence[str] = (),
+    name: str = "learners",
+    place: Place = ANYWHERE,
 ) -> LearnerActors:
     """Describe several learners of one policy, which begin with the same weights, for ``par_scatter`` and ``par_all_reduce``.
 
@@ -576,12 +591,16 @@ def create_learners(
         workers: The workers whose policy is trained.
         num: Learners, each an actor of its own.
         policy: The policy to train, if there are several.
+        devices: Torch devices, dealt to the learners in turn, such as ``("cuda:0", "cuda:1")``; by default that of the workers.
         name: Name of the actors, in errors and drawings.
         place: Where the actors run.
 
     Law: describing creates nothing.
     """
     check.instance("create_learners", "workers", workers, AnyWorkers, "what create_rollout_workers returns")
+    for device in devices:
+        check_device("create_learners", device)
     if policy not in workers.spec.agents:
         raise PlanError(sentences.policy(policy, tuple(workers.spec.agents), "create_learners"))
-    return LearnerActors(ReplicaSpec(LearnerSpec(workers.spec, policy)), num, name, place=place)
+    spec = ReplicaSpec(LearnerSpec(workers.spec, policy), tuple(devices) or (workers.spec.device,))
+    return LearnerActors(spec, num, name, place=place)

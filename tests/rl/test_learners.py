@@ -1,0 +1,226 @@
+"""Several learners: batches are divided, gradients averaged, and all learners stay equal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.laws.world import RUNTIMES
+from tflow import Batch, ConcatRounds, ParallelRollouts, PlanError, ReportMetrics, Stop, create_rollout_workers
+from tflow.actors import LearnerActors, create_learners
+from tflow.algos import DDPG, DQN, IMPALA, PPO, SAC, TD3, ApeX, CrossQ, SinglePolicy, learn_together
+from tflow.combinators.graph import actors_in
+from tflow.errors import TflowError
+from tflow.losses import A3CLoss, PPOLoss
+from tflow.models import LSTM, MLP
+from tflow.rl.learning.learners import ApplyTogether, divided
+from tflow.rl.learning.losses import Loss, PPOReads
+from tflow.types import Sync
+
+TINY = MLP((8,))
+REPLAYED: dict[str, Any] = {  # Any: several kinds
+    "num_envs": 2,
+    "fragment": 4,
+    "learning_starts": 40,
+    "batch": 12,
+    "capacity": 300,
+    "update_ratio": 0.5,
+    "model": TINY,
+    "n_step": 1,
+    "prioritized": False,
+}
+
+
+class PlainPPO(PPO):
+    """PPO whose loss on a batch is the mean of those on its parts: nothing is standardised over a minibatch."""
+
+    def loss(self) -> Loss[PPOReads, Sync]:
+        return PPOLoss(scale_values=False, normalize=False, max_kl=None)
+
+
+ALGORITHMS: dict[str, Any] = {  # Any: with num_learners
+    "PPO": PlainPPO(num_envs=4, fragment=8, epochs=3, minibatch=None, model=TINY, max_kl=None),
+    "recurrent PPO": PlainPPO(num_envs=4, fragment=8, epochs=2, minibatch=None, model=LSTM(8)),
+    "IMPALA": IMPALA(num_envs=4, fragment=8, model=TINY, normalize_obs=False, normalize_rewards=False),
+    "DQN": DQN(**REPLAYED, target_every=5),
+    "TD3": TD3(**{**REPLAYED, "fragment": 2}, env="Pendulum-v1", smoothing=0.0),
+    "DDPG": DDPG(**{**REPLAYED, "fragment": 2}, env="Pendulum-v1"),
+}
+
+
+def trained(algorithm: SinglePolicy, *, updates: int = 12) -> np.ndarray[Any, Any]:  # Any: shape and dtype of weights
+    run = algorithm.run(stop=Stop(updates=updates), seed=5)
+    run.finish()
+    return run.policy().flat.get(acting=True)
+
+
+@pytest.mark.parametrize("num", [2, 3])
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_several_learners_learn_what_one_learns_from_the_whole_batch(name: str, num: int) -> None:
+    one = ALGORITHMS[name]
+    alone, together = trained(one), trained(replace(one, num_learners=num))
+    start = one.run(seed=5)
+    with start:
+        moved = np.abs(alone - start.policy().flat.get(acting=True)).max()
+    assert moved > 1e-3, "else everything is equal"
+    np.testing.assert_allclose(together, alone, atol=0.02 * moved)
+
+
+def learners_of(algorithm: SinglePolicy, updates: int, runtime: str = "local") -> list[tuple[str, int]]:
+    """The hash of the weights of each learner, and how many updates it made."""
+    plan = algorithm.plan()
+    actors = next(each for each in actors_in(plan.node) if isinstance(each, LearnerActors))
+    with RUNTIMES[runtime]() as session, plan.run(runtime=session) as run:
+        while next(run).training.updates < updates:
+            pass
+        return run.ask(actors, lambda learner: (learner.digest(), learner.updates))
+
+
+@pytest.mark.parametrize(
+    "algorithm",
+    [
+        PPO(num_envs=4, fragment=16, epochs=2, minibatch=30, model=TINY, num_learners=3),
+        PPO(num_envs=4, fragment=16, epochs=2, minibatch=30, model=LSTM(8), num_learners=2),
+        IMPALA(num_envs=5, fragment=8, model=TINY, num_learners=4),
+        DQN(**{**REPLAYED, "prioritized": True}, noisy=True, num_learners=2),
+        SAC(**{**REPLAYED, "fragment": 2}, env="Pendulum-v1", actor_every=2, num_learners=3),
+        SAC(**{**REPLAYED, "fragment": 2}, num_learners=2),
+        ApeX(**{**REPLAYED, "prioritized": True}, num_learners=2),
+    ],
+    ids=lambda each: f"{type(each).__name__}-{each.num_learners}",
+)
+def test_the_weights_of_all_learners_stay_equal(algorithm: SinglePolicy) -> None:
+    found = learners_of(algorithm, 12)
+    assert len(found) > 1
+    assert len(set(found)) == 1
+    assert found[0][1] >= 12
+
+
+@pytest.mark.ray
+@pytest.mark.parametrize("name", ["PPO", "DQN"])
+def test_learners_in_processes_do_the_same(name: str) -> None:
+    algorithm = replace(ALGORITHMS[name], num_learners=2)
+    assert learners_of(algorithm, 6, "ray") == learners_of(algorithm, 6)
+
+
+def test_priorities_of_all_rows_come_back() -> None:
+    seen: list[int] = []
+    algorithm = DQN(**{**REPLAYED, "prioritized": True}, num_learners=2)
+    plan = algorithm.plan().tapped("OneOfEqual", lambda stats: seen.append(len(stats.td_errors[0])))
+    with plan.run() as run:
+        for _ in range(5):
+            next(run)
+    assert seen[:5] == [12] * 5
+
+
+class Apart(ApplyTogether):
+    """One learner loses an update."""
+
+    def apply(self, actor: Any, item: Any, /) -> Any:  # Any: as the operator has it
+        found = super().apply(actor, item)
+        if not actor.is_first:
+            with torch.no_grad():
+                actor.policy.flat.values[0] += 1
+        return found
+
+
+def test_learners_that_differ_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tflow.rl.learning import learners
+
+    monkeypatch.setattr(learners, "ApplyTogether", lambda: Apart(compared_every=1))
+    algorithm = PPO(num_envs=4, fragment=8, model=TINY, minibatch=None, num_learners=3)
+    with algorithm.run() as run, pytest.raises(TflowError, match="The weights of learner 1 and 2 differ from those of learner 0"):
+        for _ in range(3):
+            next(run)
+
+
+def test_kl_of_one_share_ends_the_epochs_of_all() -> None:
+    algorithm = PPO(num_envs=4, fragment=16, epochs=50, minibatch=None, lr=0.05, model=TINY, max_kl=0.01, num_learners=2)
+    with algorithm.run() as run:
+        found = next(run)
+    assert 0 < found.training.updates < 50
+
+
+@pytest.mark.parametrize("algorithm", [replace(ALGORITHMS["PPO"], num_learners=2), replace(ALGORITHMS["TD3"], num_learners=2)])
+def test_runs_with_several_learners_resume_bit_for_bit(algorithm: SinglePolicy, tmp_path: Path) -> None:
+    def losses(run: Any, count: int) -> list[Mapping[str, float]]:  # Any: a run of metrics
+        return [next(run).training.latest for _ in range(count)]
+
+    with algorithm.plan().run(seed=2) as whole:
+        losses(whole, 4)
+        expected = losses(whole, 4)
+    with algorithm.plan().run(seed=2) as first:
+        losses(first, 4)
+        first.save(tmp_path / "saved")
+    with algorithm.plan().run(resume=tmp_path / "saved") as second:
+        assert losses(second, 4) == expected
+
+
+# --------------------------------------------------------------------------- dividing batches
+
+
+@given(lengths=st.lists(st.integers(1, 9), min_size=4, max_size=20), num=st.integers(1, 4), pieces=st.booleans())
+def test_shares_are_the_batch_in_order_and_as_equal_as_may_be(lengths: list[int], num: int, pieces: bool) -> None:
+    ends = np.cumsum(lengths) - 1
+    batch: Batch[str] = Batch({"x": np.arange(ends[-1] + 1)}, ends=ends)
+    shares = divided(batch, num, pieces=pieces)
+    assert np.concatenate([each["x"] for each in shares]).tolist() == list(range(len(batch)))
+    assert len(shares) == num
+    assert min(map(len, shares)) > 0
+    if pieces:
+        assert np.concatenate([each.ends - each.starts + 1 for each in shares]).tolist() == lengths
+    else:
+        assert max(map(len, shares)) - min(map(len, shares)) <= 1
+
+
+def test_batches_that_cannot_be_divided() -> None:
+    batch: Batch[str] = Batch({"x": np.arange(6)}, ends=np.array([5]))
+    with pytest.raises(TflowError, match=r"A batch of 1 pieces .* cannot be divided among 2 learners"):
+        divided(batch, 2, pieces=True)
+    with pytest.raises(TflowError, match="A batch of 6 rows cannot be divided among 7 learners"):
+        divided(batch, 7, pieces=False)
+
+
+# --------------------------------------------------------------------------- describing them
+
+
+def test_learners_are_dealt_devices_in_turn() -> None:
+    workers = create_rollout_workers(env="CartPole-v1", loss=A3CLoss(), num_envs=2, fragment=4, model=TINY)
+    learners = create_learners(workers, num=3, devices=("cpu", "cpu:1"))
+    assert [learners.make.devices[k % 2] for k in range(3)] == ["cpu", "cpu:1", "cpu"]  # type: ignore[attr-defined]  # its own kind
+    with pytest.raises(PlanError, match="create_learners: device must be one of torch's"):
+        create_learners(workers, num=2, devices=("gpu",))
+
+
+def test_what_cannot_be_is_a_sentence() -> None:
+    workers = create_rollout_workers(env="CartPole-v1", loss=A3CLoss(), num_envs=2, fragment=4, model=TINY)
+    stream = ConcatRounds(ParallelRollouts(workers).gather_rounds())
+    with pytest.raises(PlanError, match="num must be at least 1"):
+        learn_together(stream, workers, num=0)
+    with pytest.raises(PlanError, match="epochs must be at least 1"):
+        learn_together(stream, workers, num=2, epochs=0)
+    with pytest.raises(PlanError, match=r"workers train A3CLoss\(.*but loss is A3CLoss\(gamma=0.5"):
+        learn_together(stream, workers, num=2, loss=A3CLoss(gamma=0.5))
+    with pytest.raises(PlanError, match="there is no policy"):
+        create_learners(workers, num=2, policy="other")
+    with pytest.raises(PlanError, match="CrossQ: its normalisation needs whole batches, so it has one learner; got 2"):
+        CrossQ(num_learners=2)
+    with pytest.raises(PlanError, match="IMPALA: num_learners must be at most 4"):
+        IMPALA(num_envs=4, num_learners=5)
+    with pytest.raises(PlanError, match="PPO: advantages are standardised over a batch per learner"):
+        PPO(num_workers=1, num_envs=1, fragment=2, minibatch=None, num_learners=2)
+
+
+def test_on_policy_losses_ask_for_fresh_batches_and_their_columns() -> None:
+    workers = create_rollout_workers(env="CartPole-v1", loss=PPOLoss(), num_envs=2, fragment=4, model=TINY)
+    stream: Any = ParallelRollouts(workers).gather_async()  # Any: what checkers would reject, said at validation
+    with pytest.raises(PlanError, match=r"advantages|synchronous"):
+        ReportMetrics(learn_together(stream, workers, num=2), workers).validate()
