@@ -10,7 +10,7 @@ STAMP := .venv/ready
 # Tests start hundreds of processes: without compiled files, each compiles tflow anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test test-full vscode quick lint types tests test-mypy-range pin search mutants learn learn-all curves peers bench bench-rl bench-ray bench-check bench-ppo bench-sac bench-cheetah bench-guards bench-checkpoint soak bench-dqn bench-pong bench-where clean
+.PHONY: help setup demo test test-full vscode quick lint types tests test-mypy-range pin search mutants learn learn-all curves peers bench bench-rl bench-ray bench-check bench-ppo bench-sac bench-cheetah bench-guards bench-checkpoint bench-all-reduce soak bench-dqn bench-pong bench-where clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -120,6 +120,9 @@ bench-guards: setup  ## What each guard of the defaults is good for (40 minutes;
 
 bench-checkpoint: setup  ## What a checkpoint costs, with replay of usual sizes (one minute, 6 GB of memory)
 	$(BIN)/python -m benchmarks.checkpoint
+
+bench-all-reduce: setup  ## What averaging gradients costs between actors, on the driver, and by torch.distributed (two minutes)
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.all_reduce
 
 soak: setup  ## An hour of IMPALA and one of Ape-X on Ray, with workers, replay, learner and driver killed at random
 	$(BIN)/python -m benchmarks.soak impala --minutes 60

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from tflow import Batch, ConcatRounds, ParallelRollouts, PlanError, ReportMetric
 from tflow.actors import LearnerActors, create_learners
 from tflow.algos import DDPG, DQN, IMPALA, PPO, SAC, TD3, ApeX, CrossQ, SinglePolicy, learn_together
 from tflow.combinators.graph import actors_in
-from tflow.errors import TflowError
+from tflow.errors import ShardFailed, TflowError
 from tflow.losses import A3CLoss, PPOLoss
 from tflow.models import LSTM, MLP
 from tflow.rl.learning.learners import ApplyTogether, divided
@@ -109,6 +110,34 @@ def test_the_weights_of_all_learners_stay_equal(algorithm: SinglePolicy) -> None
 def test_learners_in_processes_do_the_same(name: str) -> None:
     algorithm = replace(ALGORITHMS[name], num_learners=2)
     assert learners_of(algorithm, 6, "ray") == learners_of(algorithm, 6)
+
+
+@dataclass(frozen=True)
+class Deadly(PPOLoss):
+    """Ends the process of one learner at its second batch."""
+
+    driver: int = 0
+    folder: str = ""
+
+    def prepare(self, batch: Batch[str], /) -> Batch[str]:
+        begun = len(os.listdir(self.folder))
+        Path(self.folder, f"{begun}-{os.getpid()}").touch()
+        if begun >= 2 and os.getpid() != self.driver:
+            os._exit(1)
+        return super().prepare(batch)
+
+
+@pytest.mark.ray
+def test_a_learner_that_dies_ends_the_run_with_a_sentence(tmp_path: Path) -> None:
+    class Dies(PPO):
+        def loss(self) -> Loss[PPOReads, Sync]:
+            return Deadly(driver=os.getpid(), folder=str(tmp_path))
+
+    algorithm = Dies(num_envs=4, fragment=8, model=TINY, minibatch=None, epochs=1, num_learners=2)
+    with RUNTIMES["ray"]() as session, algorithm.plan().run(runtime=session) as run:
+        assert next(run).training.updates == 1
+        with pytest.raises(ShardFailed, match=r"[Ss]hard learners(#\d+)?\[\d\]"):
+            next(run)
 
 
 def test_priorities_of_all_rows_come_back() -> None:

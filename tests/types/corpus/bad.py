@@ -20,7 +20,7 @@ from world import (
 )
 
 from tflow import (
-    create_actors, from_actors, from_items, from_range, Live, par_from_items, ParIter, ParUnion, Plan,
+    create_actors, from_actors, from_items, from_range, Live, par_from_items, par_scatter, ParIter, ParUnion, Plan,
     Stateful, Stateless, Sync, Union,
 )
 from tflow.actors import Place
@@ -162,3 +162,10 @@ def misspelt_names() -> None:
     from tflow.losses import PPOLos  # ERR there is a PPOLoss
 
     print(TrainOnStep, PPOLos)
+
+
+def collectives(shards: ParIter[Rollout], stream: Iter[Rollout, Sync]) -> None:
+    par_scatter(stream, workers)  # ERR members of lists are scattered PLUGIN flow
+    par_scatter(shards, workers)  # ERR gather first PLUGIN placement
+    shards.par_all_reduce(ComputeGradients())  # ERR consumes Rollout, not list[Rollout]
+    shards.par_all_gather().par_for_each(ComputeGradients())  # ERR consumes Rollout, not list[Rollout] PLUGIN flow

@@ -32,7 +32,7 @@ from world import (
 
 from tflow import (
     Actors, Async, create_actors, from_actors, from_items, from_iterable, from_range, Iter, Live,
-    LocalRuntime, par_from_items, par_from_iterables, par_from_range, ParIter, ParUnion, Plan, RayRuntime,
+    LocalRuntime, par_from_items, par_from_iterables, par_from_range, par_scatter, ParIter, ParUnion, Plan, RayRuntime,
     Run, Sync, TimeBudget, Union,
 )
 from tflow.actors import Actor, Place
@@ -235,3 +235,16 @@ def on_ray() -> None:
     assert_type(placed, Actors[Worker])
     with RayRuntime(num_cpus=2) as session, rollouts().gather_sync().run(runtime=session) as run:
         run.resize(workers, 3)
+
+
+def collectives(stream: Iter[list[Rollout], Sync]) -> None:
+    shards = par_scatter(stream, workers)
+    assert_type(shards, ParIter[Rollout, Sync, Worker])
+    gradients = shards.par_for_each(ComputeGradients())
+    everywhere = gradients.par_all_gather()
+    assert_type(everywhere, ParIter[list[Gradients], Sync, Worker])
+    assert_type(everywhere.par_map(len).gather_sync(), Iter[int, Sync])
+
+
+def reduced() -> Iter[int]:
+    return rollouts().par_all_reduce(First()).par_map(length).gather_async()

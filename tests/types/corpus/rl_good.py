@@ -13,7 +13,8 @@ from tflow import (
     Rollout, Select, SendWeights, StandardizeFields, StoreToBuffer, Sync, TrainOneStep, TrainStats, Union,
     UpdatePriorities, UpdateTargetNetwork, UpdateWeights,
 )
-from tflow.actors import AnyWorkers
+from tflow.actors import AnyWorkers, create_learners
+from tflow.algos import learn_together
 from tflow.data import Episodes, Replayed
 from tflow.exploration import EpsilonGreedy
 from tflow.losses import A3CLoss, DQNLoss, PPOLoss
@@ -101,3 +102,21 @@ def columns(batch: Batch[Literal["rewards", "values"]]) -> float:
 
 def fewer_columns_are_asked_for(batch: Rollout) -> float:
     return columns(batch)
+
+
+def several_learners() -> Plan[Metrics]:
+    workers = create_rollout_workers(env="CartPole-v1", loss=PPOLoss())
+    rounds = ConcatRounds(ParallelRollouts(workers).par_with_columns(ComputeAdvantages()).gather_rounds())
+    trained = learn_together(rounds, workers, num=2, epochs=4, minibatch=64)
+    assert_type(trained, Iter[TrainStats, Async])
+    return ReportMetrics(trained, workers)
+
+
+def learners_of_one_policy(workers: AnyWorkers) -> int:
+    return create_learners(workers, num=4, devices=("cuda:0", "cuda:1")).num
+
+
+def averaged_between_workers() -> Iter[list[Gradients], Sync]:
+    workers = create_rollout_workers(env="CartPole-v1", loss=A3CLoss())
+    averaged = ParallelRollouts(workers).par_for_each(ComputeGradients()).par_all_reduce(AverageGradients())
+    return averaged.gather_rounds()
