@@ -90,6 +90,8 @@ HOPPER = Task("Hopper-v5", 16.7, 20)
 BREAKOUT = Task("benchmarks.pixels:MinAtar/Breakout-v1", 0.4, 50)
 INVADERS = Task("benchmarks.pixels:MinAtar/SpaceInvaders-v1", 4.5, 50)
 ASTERIX = Task("benchmarks.pixels:MinAtar/Asterix-v1", 0.4, 50)
+DOORS = Task("tflow/Doors-v0", 0.95)
+"""With action masks; the best return is 1.4 on average."""
 TWO = Task("", 23.7)
 """The env of ``ppo_dqn``: agents that balance a CartPole each."""
 
@@ -131,6 +133,8 @@ CELLS = {
     "ppo-invaders": Cell("ppo", INVADERS, 1_000_000, seeds=3),
     "ppo-asterix": Cell("ppo", ASTERIX, 1_000_000, seeds=3),
     "impala-invaders": Cell("impala", INVADERS, 1_000_000, seeds=3),
+    "ppo-doors": Cell("ppo", DOORS, 30_000, seeds=3),
+    "dqn-doors": Cell("dqn", DOORS, 20_000, seeds=3),
 }
 """``maml`` is a cell, too, with a judge of its own: ``benchmarks.adapting``."""
 
@@ -210,10 +214,10 @@ def random_return(task: Task, episodes: int = 100) -> float:
     env.action_space.seed(0)
     returns = []
     for episode in range(episodes):
-        env.reset(seed=episode)
+        _, infos = env.reset(seed=episode)
         total, over = 0.0, False
         while not over:
-            _, reward, terminated, truncated, _ = env.step(env.action_space.sample())
+            _, reward, terminated, truncated, infos = env.step(env.action_space.sample(infos.get("action_mask")))
             total, over = total + float(reward), terminated or truncated
         returns.append(total)
     return fmean(returns)

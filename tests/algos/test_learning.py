@@ -37,6 +37,13 @@ def test_the_pole_is_balanced_longer(algorithm: Algorithm, env_steps: int) -> No
     assert last.mean_return >= 3 * UNTRAINED
 
 
+@pytest.mark.parametrize(("algorithm", "env_steps"), [(DQN, 8_000), (PPO, 20_000)])
+def test_doors_open_where_masks_allow_it(algorithm: type[DQN] | type[PPO], env_steps: int) -> None:
+    """1.4 is best, and about 1 is what drawing from the allowed actions gives; DQN whose targets ignore masks ends below 0."""
+    run = algorithm(env="tflow/Doors-v0").run(stop=Stop(env_steps=env_steps), eval_every=env_steps, eval_episodes=200)
+    assert run.finish().evaluation.mean_return > 1.3
+
+
 @pytest.mark.full
 def test_two_algorithms_balance_a_pole_each() -> None:
     first, last = trained(PPODQN(ppo_batch=512), 20_000, enough=2 * UNTRAINED)

@@ -13,7 +13,7 @@ from gymnasium.envs.classic_control.cartpole import CartPoleEnv
 
 from tests.algos.test_algorithms import SMALL
 from tflow import Stop
-from tflow.algos import DQN, PPO, SAC, Algorithm, SinglePolicy
+from tflow.algos import DQN, PPO, SAC, Algorithm, ApeX, SinglePolicy
 from tflow.algos.evaluation import with_evaluation
 from tflow.combinators.runnable import Plan
 from tflow.models import LSTM, MLP
@@ -44,6 +44,11 @@ MORE: dict[str, Algorithm] = {
     "Rainbow": DQN(
         num_envs=2, learning_starts=20, batch=8, capacity=60, kind="categorical", noisy=True, prioritized=True, n_step=3
     ),
+    "Ape-X with action masks": ApeX(
+        env="tflow/Doors-v0", num_envs=2, fragment=8, num_workers=2, model=MLP((8,)), batch=8, learning_starts=40, n_step=3
+    ),
+    "DQN with action masks": DQN(env="tflow/Doors-v0", num_envs=2, learning_starts=20, batch=8, capacity=60, n_step=2),
+    "recurrent PPO with action masks": PPO(env="tflow/Doors-v0", num_envs=2, fragment=16, epochs=2, minibatch=16, model=LSTM(8)),
     "recurrent PPO": PPO(num_envs=2, fragment=16, epochs=2, minibatch=16, model=LSTM(8)),
     "SAC on MuJoCo": replace(SMALL["SAC"], env="HalfCheetah-v5"),
     "SAC with noise that depends on states": SAC(

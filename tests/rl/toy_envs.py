@@ -118,7 +118,7 @@ class PlannedVectorEnv(VectorEnv[Any, Any, Any]):  # Any: observations of severa
         self.obs, self.finals = np.zeros((num_envs, 4), np.float32), np.zeros((num_envs, 4), np.float32)
         self.rewards = np.zeros(num_envs, np.float32)
         self.over, self.cut, self.done = (np.zeros(num_envs, np.bool_) for _ in range(3))
-        self.given = np.zeros((num_envs, ACTIONS), np.int8)
+        self.given, self.final_given = np.zeros((num_envs, ACTIONS), np.int8), np.zeros((num_envs, ACTIONS), np.int8)
         self.masks = masks
 
     def infos(self) -> dict[str, Any]:  # Any: infos hold anything
@@ -149,12 +149,15 @@ class PlannedVectorEnv(VectorEnv[Any, Any, Any]):  # Any: observations of severa
                 continue
             assert not self.done[index] or self.mode is AutoresetMode.SAME_STEP
             self.obs[index], self.rewards[index], self.over[index], self.cut[index], info = env.step(actions[index])
-            self.given[index] = 0 if self.over[index] or self.cut[index] else info.get("action_mask", 1)
+            self.given[index] = 0 if self.over[index] else info.get("action_mask", 1)
         self.done = self.over | self.cut
         infos = self.infos()
         if self.mode is AutoresetMode.SAME_STEP and self.done.any():
             self.finals[self.done] = self.obs[self.done]
             infos["final_obs"] = self.finals
+            if self.masks:
+                self.final_given[self.done] = self.given[self.done]
+                infos["final_info"] = {"action_mask": self.final_given}
             for index in np.flatnonzero(self.done).tolist():
                 self.begin(index)
         return self.obs, self.rewards, self.over, self.cut, infos
@@ -171,6 +174,8 @@ class Transition:
     truncated: bool
     next_obs: dict[str, list[Any]]  # Any: numbers
     mask: list[bool] | None
+    next_mask: list[bool] | None = None
+    """What is allowed next; None where that means nothing, after termination."""
 
 
 def plain(obs: Any) -> dict[str, list[Any]]:  # Any: a nested observation, or rows of a flat one
@@ -190,7 +195,9 @@ def by_hand(env: gymnasium.Env[Any, Any], seed: int, actions: list[int]) -> list
         before = plain(obs)
         after, reward, terminated, truncated, next_info = env.step(action)
         mask = info["action_mask"].astype(bool).tolist() if "action_mask" in info else None
-        found.append(Transition(before, action, float(reward), terminated, truncated, plain(after), mask))
+        masked = "action_mask" in next_info and not terminated
+        next_mask = next_info["action_mask"].astype(bool).tolist() if masked else None
+        found.append(Transition(before, action, float(reward), terminated, truncated, plain(after), mask, next_mask))
         obs, info = env.reset() if terminated or truncated else (after, next_info)
     return found
 
@@ -217,10 +224,11 @@ def collected(envs: Envs, seed: int, actions: list[list[int]]) -> list[list[Tran
         before = [row_of(obs, row) for row in range(envs.num)]
         mask = [None if masks is None else masks[row].tolist() for row in range(envs.num)]
         chosen = np.asarray([each[min(at, count - 1)] for each, at in zip(actions, taken, strict=True)])
-        obs, rewards, terminated, truncated, final_obs, valid, masks, failed = envs.step(chosen)
+        obs, rewards, terminated, truncated, final_obs, valid, masks, failed, final_masks = envs.step(chosen)
         assert [array.dtype for array in (rewards, terminated, truncated)] == ["float32", "bool", "bool"]
         ended = np.flatnonzero(terminated | truncated).tolist()
         assert (final_obs is None) == (not ended)
+        assert (final_masks is None) == (masks is None or not ended)
         for index in range(envs.num):
             if index in failed:
                 del found[index][start[index] :]
@@ -230,9 +238,13 @@ def collected(envs: Envs, seed: int, actions: list[list[int]]) -> list[list[Tran
             over, cut = bool(terminated[index]), bool(truncated[index])
             assert final_obs is not None or not (over or cut)
             after = row_of(final_obs, ended.index(index)) if final_obs is not None and index in ended else row_of(obs, index)
-            found[index].append(
-                Transition(before[index], int(chosen[index]), float(rewards[index]), over, cut, after, mask[index])
+            allowed_next = None if masks is None or over else masks[index].tolist()
+            if final_masks is not None and cut and not over:
+                allowed_next = final_masks[ended.index(index)].tolist()
+            move = Transition(
+                before[index], int(chosen[index]), float(rewards[index]), over, cut, after, mask[index], allowed_next
             )
+            found[index].append(move)
             taken[index] += 1
             if over or cut:
                 start[index] = len(found[index])

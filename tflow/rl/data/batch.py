@@ -259,8 +259,10 @@ class Batch(Frozen, Columnar[Kc]):
         return found
 
     def with_next_obs(self: Batch[K]) -> Batch[K | Literal["next_obs"]]:
-        """Add the next observation of each row, so that rows are transitions that stand alone."""
-        columns = {f"next_{name}": column for name, column in self.successors("obs").items()}
+        """Add the next observation of each row, and its action mask if there are masks, so that rows are transitions that stand
+        alone."""
+        names = ("obs", "masks") if "masks" in self.columns and "masks" in self.finals else ("obs",)
+        columns = {f"next_{name}": column for each in names for name, column in self.successors(each).items()}
         return cast("Batch[K | Literal['next_obs']]", self.with_columns(columns))
 
     def sequences(

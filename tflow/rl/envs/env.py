@@ -48,6 +48,9 @@ class EnvStep(NamedTuple):
     """bool (num, actions): action masks, if the env's infos have "action_mask"."""
     failed: tuple[int, ...] = ()
     """Envs that failed in this step and were restarted: their episodes are to be discarded."""
+    final_masks: Array | None = None
+    """Action masks of the final observations, row by row, if there are masks: all actions where a mask means nothing, because the
+    episode is terminated, or where the env gives none."""
 
 
 class Envs(ABC):
@@ -237,6 +240,7 @@ class LoopEnvs(Envs):
         masked = self._masks is not None
         ended: list[int] = []
         failed: list[int] = []
+        last_masks: dict[int, Array] = {}  # of truncated episodes: their last states have a value
         for index, (step, action) in enumerate(zip(self._steps, given, strict=True)):
             try:
                 obs, reward, over, cut, info = step(action)
@@ -244,6 +248,8 @@ class LoopEnvs(Envs):
                 if over or cut:
                     self._write_final(index, obs)
                     terminated[index], truncated[index] = over, cut
+                    if masked and not over:
+                        last_masks[index] = self._actions.final_mask(info)
                 else:
                     write(index, obs)
                     if masked or "action_mask" in info:
@@ -261,8 +267,12 @@ class LoopEnvs(Envs):
             terminated[failed] = truncated[failed] = False
             valid = ~np.isin(np.arange(self.num), failed)
         self.faults.finished(failed)
-        obs = self._obs[self._turn]
-        return EnvStep(obs, rewards, terminated, truncated, final_obs, valid, self._masks, tuple(sorted(set(failed))))
+        obs, final_masks = self._obs[self._turn], None
+        if masked and final_obs is not None:
+            free = np.ones(self._actions.choices, np.bool_)
+            final_masks = np.stack([last_masks.get(index, free) for index in np.flatnonzero(terminated | truncated).tolist()])
+        lost = tuple(sorted(set(failed)))
+        return EnvStep(obs, rewards, terminated, truncated, final_obs, valid, self._masks, lost, final_masks)
 
     def state(self) -> dict[str, Any] | None:  # Any: as in the base class
         envs = [env_state(env) for env in self._envs]

@@ -24,6 +24,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from copy import deepcopy
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,6 +40,7 @@ __all__ = ["AgentGroup", "MultiEnvs", "MultiStep", "Turn"]
 Make = Callable[[], object]
 PolicyOf = Callable[[str], str]
 Row = tuple[int, object, Infos]  # slot, observation, infos
+NO_MASKS: Mapping[str, Array] = MappingProxyType({})
 
 
 class Turn(NamedTuple):
@@ -64,6 +66,9 @@ class MultiStep(NamedTuple):
     over: Array  # bool (num,): copies whose episode has ended
     failed: tuple[int, ...] = ()
     """Slots of copies that failed and were restarted: their episodes are to be discarded."""
+    final_masks: Mapping[str, Array] = NO_MASKS
+    """By policy, if it has masks: those of the final observations. All actions where a mask means nothing: after termination,
+    where the env gives none, or one without any action, as those give whose turn it is not."""
 
 
 @dataclass
@@ -87,8 +92,9 @@ class Events:
 
     turns: dict[int, tuple[object, Infos]] = field(default_factory=dict)
     rewards: dict[int, object] = field(default_factory=dict)
-    ends: dict[int, tuple[object, bool, bool]] = field(default_factory=dict)
-    """Last observation, terminated, truncated. The observation is a copy: the env may write over its own when it is reset."""
+    ends: dict[int, tuple[object, bool, bool, Infos]] = field(default_factory=dict)
+    """Last observation, terminated, truncated, action mask as in infos. Observation and mask are copies: the env may write over
+    its own when it is reset."""
     over: bool = False
     failed: bool = False
 
@@ -151,7 +157,7 @@ class Parallel(Copy):
                 raise Mismatch("agents", f"must all get a reward and flags for their end; {agent} acted and got none.")
             events.rewards[number] = rewards[agent]
             if over[agent] or cut[agent]:
-                events.ends[number] = deepcopy(obs.get(agent)), bool(over[agent]), bool(cut[agent])
+                events.ends[number] = deepcopy(obs.get(agent)), bool(over[agent]), bool(cut[agent]), _mask_of(infos.get(agent))
             elif agent not in self.env.agents:
                 raise Mismatch("agents", f"without {agent}, which was neither terminated nor truncated.")
         living = [agent for agent in self.env.agents if not (over.get(agent) or cut.get(agent))]
@@ -182,7 +188,7 @@ class TurnBased(Copy):
                 events.turns[number] = obs, info
                 return
             if agent in self.acted:
-                events.ends[number] = deepcopy(obs), bool(over), bool(cut)
+                events.ends[number] = deepcopy(obs), bool(over), bool(cut), _mask_of(info)
             self.env.step(None)
 
     def act(self, actions: dict[int, object]) -> Events:
@@ -195,6 +201,11 @@ class TurnBased(Copy):
             return events
         events.over = True
         return self.begin(None, events)
+
+
+def _mask_of(info: Infos | None) -> Infos:
+    """A copy of the action mask in infos: the env may write over its own when it is reset."""
+    return {} if info is None or info.get("action_mask") is None else {"action_mask": np.array(info["action_mask"])}
 
 
 # --------------------------------------------------------------------------- all copies
@@ -304,18 +315,23 @@ class MultiEnvs:
                 slot = index * count + number
                 completed[slot] = True
                 rewards[slot] = self._number(reward, slot)
-            for number, (last, over, cut) in sorted(each.ends.items()):
+            for number, (last, over, cut, info) in sorted(each.ends.items(), key=lambda end: end[0]):
                 slot = index * count + number
                 terminated[slot], truncated[slot] = over, cut
-                ending[self._policies[slot]].append((slot, last, {}))
+                ending[self._policies[slot]].append((slot, last, info))
             for number, (obs, info) in sorted(each.turns.items()):
                 acting[self._policies[number]].append((index * count + number, obs, info))
         turns = {policy: self._turn(self.groups[policy], rows) for policy, rows in acting.items()}
         final_obs = {policy: self._observed(self.groups[policy], rows) for policy, rows in ending.items() if rows}
+        final_masks = {
+            policy: self._final_masks(self.groups[policy], rows, terminated)
+            for policy, rows in ending.items()
+            if rows and self.groups[policy].masked
+        }
         self._turns = turns
         failed = tuple(slot for slot in range(slots) if events[slot // count].failed)
         over_now = np.asarray([each.over for each in events], np.bool_)
-        return MultiStep(turns, completed, rewards, terminated, truncated, final_obs, over_now, failed)
+        return MultiStep(turns, completed, rewards, terminated, truncated, final_obs, over_now, failed, final_masks)
 
     def _turn(self, group: AgentGroup, rows: list[Row]) -> Turn:
         obs, masks = self._observed(group, rows), None
@@ -333,6 +349,20 @@ class MultiEnvs:
             except Mismatch as error:
                 raise self._at(rows[row][0], error) from None
         return Turn(np.asarray([slot for slot, _, _ in rows], np.int64), obs, masks)
+
+    def _final_masks(self, group: AgentGroup, rows: list[Row], terminated: Array) -> Array:
+        masks = np.ones((len(rows), group.actions.choices), np.bool_)
+        for row, (slot, value, info) in enumerate(rows):
+            given = (value if group.mask_in_obs and isinstance(value, Mapping) else info).get("action_mask")
+            if given is None or terminated[slot]:
+                continue
+            try:
+                found = group.actions.masks([given], 1)
+            except Mismatch as error:
+                raise self._at(slot, error) from None
+            if group.actions.no_choice(found) is None:
+                masks[row] = found
+        return masks
 
     def _observed(self, group: AgentGroup, rows: list[Row]) -> Obs:
         obs = group.layout.empty(len(rows))

@@ -1,9 +1,10 @@
-"""Small environments that ship with tflow, for meta-learning and multi-agent algorithms.
+"""Small environments that ship with tflow, for meta-learning, action masks and multi-agent algorithms.
 
-``Navigation`` is a family of tasks, for meta-learning. ``MultiCartPole`` has several agents, for one policy or many.
+``Navigation`` is a family of tasks, for meta-learning. ``Doors`` has action masks. ``MultiCartPole`` has several agents, for one
+policy or many.
 
-Importing this file registers ``tflow/Navigation-v0``; tflow does so when a plan names it. For ``gymnasium.make`` itself, which
-does not look for envs in other packages, it is ``"tflow.rl.envs.samples:tflow/Navigation-v0"``.
+Importing this file registers ``tflow/Navigation-v0`` and ``tflow/Doors-v0``; tflow does so when a plan names one. For
+``gymnasium.make`` itself, which does not look for envs in other packages, it is ``"tflow.rl.envs.samples:tflow/Navigation-v0"``.
 """
 
 from __future__ import annotations
@@ -23,18 +24,20 @@ from tflow.rl.data.arrays import Array
 from tflow.rl.envs.env import Infos
 from tflow.rl.envs.multi_cart_pole import MultiCartPole
 
-__all__ = ["MultiCartPole", "Navigation", "NavigationVector", "register"]
-NAVIGATION = "tflow/Navigation-v0"
+__all__ = ["Doors", "MultiCartPole", "Navigation", "NavigationVector", "register"]
+NAVIGATION, DOORS = "tflow/Navigation-v0", "tflow/Doors-v0"
 
 
 def register() -> None:
-    """Make ``tflow/Navigation-v0`` known to gymnasium. A second time changes nothing."""
+    """Make the ids of this file known to gymnasium. A second time changes nothing."""
     if NAVIGATION not in gymnasium.registry:
         gymnasium.register(
             NAVIGATION,
             entry_point="tflow.rl.envs.samples:Navigation",
             vector_entry_point="tflow.rl.envs.samples:NavigationVector",
         )
+    if DOORS not in gymnasium.registry:
+        gymnasium.register(DOORS, entry_point="tflow.rl.envs.samples:Doors")
 
 
 class _Goals:
@@ -158,6 +161,58 @@ class NavigationVector(_Goals, VectorEnv[Array, Array, Array]):
             self._positions = np.where(ended[:, None], np.float32(0), reached)
             self._steps[ended] = 0
         return self._positions.copy(), rewards, arrived, truncated, infos
+
+
+class Doors(gymnasium.Env[Array, np.int64]):
+    """A walk to one of several doors, which opens only there: a task with action masks.
+
+    It sees how far it is from the door, from 1 down to 0, and which door it is. Action 0 rests, action 1 walks a step, and the
+    others open a door each. ``action_mask`` in the infos allows walking on the way, and only the one door at its end; anything
+    else is an error. Walking costs 0.2 and resting 0.1. Opening pays 2 and terminates the episode, which is truncated after
+    ``horizon`` steps. The best return is 1.4 on average, with walks of 1 to 5 steps; who always rests has -2.
+
+    Whenever a door can be opened, that pays 2, so this is what a network predicts for all states. With a maximum over actions
+    that are not allowed, each state would be worth that much, and resting, which is cheap, would be best.
+
+    >>> env = Doors(doors=2)
+    >>> _, infos = env.reset(seed=3)
+    >>> infos["action_mask"].tolist()
+    [1, 1, 0, 0]
+    """
+
+    def __init__(self, doors: int = 4, length: int = 5, horizon: int = 20) -> None:
+        self.doors = check.integer("Doors", "doors", doors, least=1)
+        self.length = check.integer("Doors", "length", length, least=1)
+        """The longest walk, in steps."""
+        self.horizon = check.integer("Doors", "horizon", horizon, least=1)
+        self.observation_space = spaces.Box(0.0, 1.0, (1 + doors,), np.float32)
+        self.action_space = spaces.Discrete(2 + doors)
+        self._door = self._left = self._steps = 0
+
+    def reset(self, *, seed: int | None = None, options: Infos | None = None) -> tuple[Array, dict[str, Any]]:  # Any: infos
+        super().reset(seed=seed)
+        self._door, self._steps = int(self.np_random.integers(self.doors)), 0
+        self._left = int(self.np_random.integers(1, self.length + 1))
+        return self._seen()
+
+    def step(self, action: np.int64 | int) -> tuple[Array, float, bool, bool, dict[str, Any]]:  # Any: gymnasium's
+        if not self._allowed()[action]:
+            problem = f"action {action} is not possible here. Choose among those that action_mask allows."
+            raise EnvError(problem, "Doors", None, "action")
+        opened, self._steps = action > 1, self._steps + 1
+        self._left -= int(action == 1)
+        obs, infos = self._seen()
+        return obs, 2.0 if opened else -0.2 if action == 1 else -0.1, bool(opened), self._steps >= self.horizon, infos
+
+    def _allowed(self) -> Array:
+        allowed = np.zeros(2 + self.doors, np.int8)
+        allowed[[0, 1 if self._left else 2 + self._door]] = 1
+        return allowed
+
+    def _seen(self) -> tuple[Array, dict[str, Any]]:  # Any: infos
+        obs = np.zeros(1 + self.doors, np.float32)
+        obs[0], obs[1 + self._door] = self._left / self.length, 1
+        return obs, {"action_mask": self._allowed()}
 
 
 register()

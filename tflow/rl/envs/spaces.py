@@ -302,6 +302,11 @@ def reward_problem(rewards: Array) -> Mismatch | None:
 
 # --------------------------------------------------------------------------- actions
 
+NOTHING_ALLOWED_AT_THE_END = (
+    "allows no action at all where an episode is truncated, though the value of that state counts. Allow at least one there, or "
+    "return terminated=True if nothing can be done."
+)
+
 
 class ActionLayout:
     """Layout of actions: one row per env, in the dtype of the space, with discrete actions numbered from 0."""
@@ -322,8 +327,10 @@ class ActionLayout:
         self.first = np.asarray(0 if choices is None else choices.start, self.dtype)
         self.shifted = bool(self.first.any())
         self.continuous = self.dtype.kind == "f"
-        self.choices = 0 if choices is None else int(_choices(choices).sum())
+        parts = np.zeros(0, np.int64) if choices is None else _choices(choices).reshape(-1)
+        self.choices = int(parts.sum())
         """Width of an action mask: the number of discrete actions, summed over the parts. 0: no action masks."""
+        self._firsts = np.cumsum(parts) - parts  # where the mask of each part begins
 
     def given(self, actions: Array, rows: int) -> Array:
         """A policy's actions as the env wants them. Floats are copied: envs clip their actions in place."""
@@ -362,6 +369,35 @@ class ActionLayout:
             raise Mismatch(problem.field, problem.problem)
         return masks
 
+    def final_mask(self, info: Mapping[str, Any]) -> Array:  # Any: infos hold anything
+        """The action mask of the last state of a truncated episode; all actions if the env gives none."""
+        if info.get("action_mask") is None:
+            return np.ones(self.choices, np.bool_)
+        masks = self.masks([info["action_mask"]], 1)
+        if self.no_choice(masks):
+            raise Mismatch("action_mask", NOTHING_ALLOWED_AT_THE_END)
+        row: Array = masks[0]
+        return row
+
+    def final_masks(self, infos: Mapping[str, Any], ended: Array, terminated: Array) -> Array:  # Any: as above
+        """The action masks of the last states of a vector env's episodes: all actions where the env gives no mask, or where the
+        episode is terminated."""
+        given, said = infos.get("action_mask"), infos.get("_action_mask")
+        if given is None:
+            return np.ones((int(ended.sum()), self.choices), np.bool_)
+        if isinstance(given, np.ndarray) and given.dtype == object:  # one object per env, None where it gives none
+            given = [np.zeros(self.choices) if each is None else each for each in given]
+        masks = self.masks(given, len(ended))
+        nothing = np.zeros(len(ended), np.bool_)
+        if problem := self.no_choice(masks):
+            nothing[list(problem.rows)] = True
+        meant = ended & ~terminated & nothing & (False if said is None else np.asarray(said, np.bool_))
+        if meant.any():  # zeros of an env that does not say whether it gave a mask may also mean that it gave none
+            raise Mismatch("action_mask", NOTHING_ALLOWED_AT_THE_END, tuple(np.flatnonzero(meant).tolist()))
+        masks[terminated | nothing] = True
+        row: Array = masks[ended]
+        return row
+
     def vector_masks(self, infos: Mapping[str, Any], rows: int, free: Array | None = None) -> Array:  # Any: infos hold anything
         """The action masks in the infos of a vector env. Where it is free (an episode has ended), everything is allowed."""
         given = infos.get("action_mask")
@@ -373,8 +409,11 @@ class ActionLayout:
         return masks
 
     def no_choice(self, masks: Array) -> Mismatch | None:
-        """Rows whose mask allows no action."""
-        some = masks.any(axis=1)
+        """Rows whose mask allows no action; with several parts, none of one of them."""
+        firsts = self._firsts
+        some = (
+            masks.any(axis=1) if len(firsts) < 2 else np.logical_and.reduce(np.logical_or.reduceat(masks, firsts, axis=1), axis=1)
+        )
         if np.count_nonzero(some) == len(masks):
             return None
         return Mismatch("action_mask", "allows no action at all, or is missing.", tuple(np.flatnonzero(~some).tolist()))

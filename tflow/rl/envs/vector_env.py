@@ -94,12 +94,15 @@ class VectorEnvs(Envs):
             if self._masked or "action_mask" in infos:
                 masks = self._masks_of(infos, None if self._mode is AutoresetMode.SAME_STEP else done)
             valid = None if self._resetting is None else ~self._resetting
-            final_obs = self._resetting = None
+            final_obs = final_masks = self._resetting = None
             if b"\1" in done.tobytes():
+                if self._masked:  # before a reset, which may write to the same arrays
+                    last = infos if self._mode is not AutoresetMode.SAME_STEP else infos.get("final_info")
+                    final_masks = self._actions.final_masks(last if isinstance(last, dict) else {}, done, terminated)
                 final_obs, obs, masks = self._ended(obs, masks, infos, done)
         except Exception as error:
             self._fail(error, "step")
-        return EnvStep(obs, rewards, terminated, truncated, final_obs, valid, masks)
+        return EnvStep(obs, rewards, terminated, truncated, final_obs, valid, masks, final_masks=final_masks)
 
     def _ended(self, obs: Obs, masks: Array | None, infos: Infos, done: Array) -> tuple[Obs, Obs, Array | None]:
         """The last observations of the episodes that ended, and what the policy sees next."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from tflow.combinators import check
 from tflow.errors import PlanError
-from tflow.rl.learning.losses import Loss, LossValue, Replayed
+from tflow.rl.learning.losses import Loss, LossValue, Replayed, next_masks
 from tflow.rl.learning.parts import Part, SoftUpdate
 from tflow.rl.policy.policy_spec import ActorQSpec, PolicySpec
 from tflow.types import Async
@@ -145,7 +145,7 @@ class SACLoss(Loss[Replayed, Async]):
             obs = batch.nested("next_obs")
             inputs = policy.act_on(obs)
             if policy.discrete:
-                inputs = policy.head.masked(inputs, batch["next_masks"]) if "next_masks" in batch else inputs
+                inputs = policy.head.masked(inputs, next_masks(batch)) if "next_masks" in batch else inputs
                 logp = inputs.log_softmax(-1)
                 smallest = self.smallest(policy, target.q_values(obs))
                 value = (logp.exp() * (smallest - self.alpha(policy) * logp)).sum(-1)

@@ -17,6 +17,7 @@ from typing_extensions import TypeVar
 
 from tflow.combinators import check
 from tflow.combinators.hints import base_arguments
+from tflow.errors import TflowError
 from tflow.rl.data.batch import Batch, Rollout
 from tflow.rl.learning.parts import HardUpdate, Part
 from tflow.rl.policy.policy_spec import ActorCriticSpec, PolicySpec, QSpec
@@ -142,6 +143,17 @@ def q_policy(loss: object, policy: Policy | None) -> QPolicy:
 
     check.instance(type(loss).__name__, "the policy", policy, QPolicy, "one with Q-values")
     return cast("QPolicy", policy)
+
+
+def next_masks(batch: Tensors) -> Tensor:
+    """The action masks of the next observations; raises if one allows nothing, though the value of its observation counts."""
+    found = batch["next_masks"]
+    if not bool((found.any(dim=-1) | (batch["discounts"] == 0)).all()):
+        raise TflowError(
+            "Action masks: that of a next observation allows no action at all, so that it has no value to bootstrap from. "
+            "Allow at least one action in every row of next_masks whose discount is not 0."
+        )
+    return found
 
 
 @dataclass(frozen=True)
@@ -367,6 +379,6 @@ class DQNLoss(Loss[Replayed, Async]):
             next_outputs = target.outputs(batch, "next_obs")
             values = policy.net.q_values(policy.outputs(batch, "next_obs") if self.double else next_outputs)
             if "next_masks" in batch:
-                values = values.masked_fill(~batch["next_masks"], -math.inf)
+                values = values.masked_fill(~next_masks(batch), -math.inf)
             best = values.argmax(dim=1)
             return q_learning.td_targets(policy, batch, next_outputs, best)

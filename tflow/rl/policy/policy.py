@@ -6,6 +6,7 @@ gradients; a user calls ``act`` with observations as the env gives them, one or 
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 from abc import ABC, abstractmethod
@@ -162,6 +163,10 @@ class Policy(ABC):
     @abstractmethod
     def values(self, obs: Obs, state: Array) -> Array:
         """The value of each observation."""
+
+    def final_values(self, obs: Obs, state: Array, masks: Array | None) -> Array:
+        """The value of each final observation of a rollout. Action masks matter to those whose values are maxima over actions."""
+        return self.values(obs, state)
 
     @abstractmethod
     def scores(self, obs: Obs) -> Array:
@@ -396,8 +401,14 @@ class QPolicy(Policy):
 
     @torch.inference_mode()
     def values(self, obs: Obs, state: Array) -> Array:
+        return self.final_values(obs, state, None)
+
+    @torch.inference_mode()
+    def final_values(self, obs: Obs, state: Array, masks: Array | None) -> Array:
         outputs, _ = self.net(self.inputs_of(obs), self.state_of(state))
-        return np.asarray(self.net.q_values(outputs).max(dim=1).values.cpu().numpy())
+        values = self.net.q_values(outputs)
+        allowed = values if masks is None else values.masked_fill(~tensor(masks).to(self.device), -math.inf)
+        return np.asarray(allowed.max(dim=1).values.cpu().numpy())
 
     @torch.inference_mode()
     def scores(self, obs: Obs) -> Array:

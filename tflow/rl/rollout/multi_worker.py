@@ -147,14 +147,15 @@ class PolicyAgents:
         self.opened[rows] = -1
         over = (taken.terminated | taken.truncated)[self.slots]
         if self.name in taken.final_obs:
-            self.end(over, taken.final_obs[self.name])
+            self.end(over, taken.final_obs[self.name], taken.final_masks.get(self.name))
 
-    def end(self, over: Array, final_obs: Obs) -> None:
+    def end(self, over: Array, final_obs: Obs, final_masks: Array | None) -> None:
         """End the episodes of these agents; agents that never acted have no rows."""
         ended = np.flatnonzero(over)
         acted = self.last[ended] >= 0
         rows = ended[acted]
-        self.recorder.end(rows, self.last[rows], self.following(arrays.picked(final_obs, acted), rows))
+        masks = None if final_masks is None else final_masks[acted]
+        self.recorder.end(rows, self.last[rows], self.following(arrays.picked(final_obs, acted), rows, masks))
         self.finished += zip(self.returns[rows].tolist(), self.lengths[rows].tolist(), strict=True)
         self.explorer.ended(over)
         self.reset(ended)
@@ -208,7 +209,7 @@ class PolicyAgents:
         return done.finish(env_steps=rows, policy=self.name, summary=summary, values=self.values)
 
     def values(self, finals: Following) -> Array:
-        return self.policy.values(arrays.nested(finals, "obs"), finals["state"])
+        return self.policy.final_values(arrays.nested(finals, "obs"), finals["state"], finals.get("masks"))
 
 
 class MultiWorker(RolloutWorker):

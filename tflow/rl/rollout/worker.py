@@ -344,7 +344,7 @@ class Lane:
         ended = np.flatnonzero(over)
         if len(ended):
             assert taken.final_obs is not None
-            recorder.end(self.rows.start + ended, step, self.following(taken.final_obs, ended))
+            recorder.end(self.rows.start + ended, step, self.following(taken.final_obs, ended, taken.final_masks))
             self.finished += zip(self.returns[ended].tolist(), self.lengths[ended].tolist(), strict=True)
             self.truncated += int((~taken.terminated[ended]).sum())
             self.over(ended, step)
@@ -369,8 +369,8 @@ class Lane:
         self.began[:] = 0
 
     def following(self, obs: Obs, rows: Array, masks: Array | None = None) -> Following:
-        """What follows a piece: the final observation (a copy already), the recurrent state, and the action mask. An episode that
-        has ended has no mask: all actions are allowed."""
+        """What follows a piece: the final observation (a copy already), the recurrent state, and the action mask if there are
+        masks: all actions where none is known."""
         found = {**arrays.flat("obs", obs), "state": self.state_of_policy[rows]}
         if self.masks is not None:
             found["masks"] = np.ones((len(rows), self.masks.shape[1]), dtype=bool) if masks is None else masks
@@ -471,7 +471,7 @@ class SingleWorker(RolloutWorker):
         return Episodes(len(found), returns, lengths, discarded, truncated=truncated)
 
     def values(self, finals: Following) -> Array:
-        return self.policy.values(arrays.nested(finals, "obs"), finals["state"])
+        return self.policy.final_values(arrays.nested(finals, "obs"), finals["state"], finals.get("masks"))
 
     def play_episodes(self) -> Episodes:
         """Each env contributes its first episodes, so that short ones are not over-represented."""
