@@ -94,7 +94,8 @@ def on_the_driver(num: int, size: int) -> Iter[float]:
 def seconds_per_round(stream: Iter[object], runtime: RayRuntime) -> float:
     """Seconds per round, after two that warm up."""
     with stream.run(runtime=runtime) as run:
-        next(run), next(run)
+        for _ in range(2):
+            next(run)
         begin = time.perf_counter()
         for _ in range(ROUNDS):
             next(run)
@@ -109,6 +110,7 @@ def rank(index: int, num: int, size: int, meeting: str, found: SimpleQueue[float
     torch.set_num_threads(1)
     group.init_process_group("gloo", init_method=f"file://{meeting}", rank=index, world_size=num)
     values = torch.full((size,), float(index))
+    begin = 0.0
     for each in range(ROUNDS + 2):
         if each == 2:
             begin = time.perf_counter()
