@@ -18,6 +18,10 @@ class PlanError(TflowError, ValueError):
     """The plan itself is wrong. Raised while it is built or validated, before anything starts."""
 
 
+class FieldError(PlanError, TypeError):
+    """A configuration was given a name that it does not have, or a value without a name."""
+
+
 class OperatorError(TflowError):
     """User code raised. The original exception is the cause, with its traceback."""
 

@@ -327,6 +327,16 @@ def BOUNDED_MEMORY(growing: str) -> str:
 
 
 @law(
+    "leftovers",
+    "What a stateful operator holds back, it shows when its input ends: at_end gives what is left, or nothing where that is "
+    "dropped on purpose.",
+    "The last transitions of every stream are never trained on, and with short streams these are most of them.",
+)
+def LEFTOVERS(held: str) -> str:
+    return held
+
+
+@law(
     "ownership",
     "What an operator has shown or sent does not change afterwards: it is no longer its own, nor its actor's.",
     "A batch that waits in a queue changes under the learner's hands; on a cluster, where it is copied, it does not.",
@@ -437,8 +447,8 @@ def FINITENESS(not_finite: str) -> str:
 
 
 GENERAL_LAWS = (
-    PURITY, NO_TRACES, REPEATABILITY, TRAVEL, RESUMPTION, RELEASE, BOUNDED_MEMORY, OWNERSHIP, CHUNKING, TYPING, ERROR_PROPAGATION,
-    FINITENESS,
+    PURITY, NO_TRACES, REPEATABILITY, TRAVEL, RESUMPTION, RELEASE, BOUNDED_MEMORY, LEFTOVERS, OWNERSHIP, CHUNKING, TYPING,
+    ERROR_PROPAGATION, FINITENESS,
 )  # fmt: skip
 LIVE_LAWS = (MESSAGES, UNOPENED)
 BATCH_LAWS = (ROWS, PIECES, ENDS, PADDING)

@@ -24,6 +24,11 @@ def did_you_mean(given: str, known: Iterable[str], most: int = 2) -> str:
     return f" Did you mean {' or '.join(small[each] for each in near)}?" if near else ""
 
 
+def called_beside(name: str, others: Iterable[str]) -> str:
+    """What workers are called beside others: two sets of them may have the same name, most often the default."""
+    return f"another set of workers, which is called {name}, too (give each its name=)," if name in others else name
+
+
 def batch(columns: Sequence[str]) -> str:
     """A batch by its columns: ``Rollout``, ``Rollout+advantages``, ``Batch[rewards, values]``."""
     for known in named_batches():

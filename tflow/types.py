@@ -16,14 +16,17 @@ live actors
 on the driver, with  ``RefOp.forward(live, ref)``
 items left unopened
 ===================  ==============================  =======================================
+
+A stateful operator that holds items back says in ``at_end(state)`` what is left when its input has ended.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Never, TypeAlias
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Never, TypeAlias, overload
 
 from typing_extensions import TypeVar
 
@@ -178,6 +181,10 @@ class Stateful(Op[A, B, R], ABC, Generic[A, B, S, R]):
     def step(self, state: S, item: A, /) -> tuple[S, B]:
         """The next state, and what to show."""
 
+    def at_end(self, state: S, /) -> Iterable[B]:
+        """What is still to be shown when the input has ended; for operators that hold items back."""
+        return ()
+
 
 class ActorOp(Op[A, B, OnActor[W_contra]], ABC, Generic[W_contra, A, B]):
     """An operator that works beside an actor and receives it: gradients computed where the policy lives, a step of training
@@ -199,6 +206,10 @@ class StatefulActorOp(Op[A, B, OnActor[W_contra]], ABC, Generic[W_contra, A, B, 
     def step(self, actor: W_contra, state: S, item: A, /) -> tuple[S, B]:
         """The next state, and what to show."""
 
+    def at_end(self, actor: W_contra, state: S, /) -> Iterable[B]:
+        """What is still to be shown when the input of the shard has ended; for operators that hold items back."""
+        return ()
+
 
 class LiveOp(Op[A, B, D], ABC, Generic[A, B, D]):
     """A driver operator that talks to actors: it names them in its fields and reaches them through ``live``."""
@@ -218,6 +229,17 @@ class StatefulLiveOp(Op[A, B, D], ABC, Generic[A, B, S, D]):
     @abstractmethod
     def step(self, live: Live, state: S, item: A, /) -> tuple[S, B]:
         """The next state, and what to show."""
+
+    def at_end(self, live: Live, state: S, /) -> Iterable[B]:
+        """What is still to be shown when the input has ended; for operators that hold items back."""
+        return ()
+
+
+def shows_at_end(op: AnyOp) -> bool:
+    """Whether an operator says what is left when its input has ended."""
+    return any(
+        isinstance(op, kind) and type(op).at_end is not kind.at_end for kind in (Stateful, StatefulActorOp, StatefulLiveOp)
+    )
 
 
 class Ref(Generic[T]):
@@ -248,10 +270,14 @@ class Ref(Generic[T]):
         return summary_of(self.held)
 
 
+SILENT = frozenset({int, float, bool, str, bytes, type(None)})
+"""Types whose values say nothing of themselves: a list of them is passed over without a look at each."""
+
+
 def steps_of(item: object) -> int:
     """The env steps that went into an item, or into the members of a list."""
     if isinstance(item, (list, tuple)) and not hasattr(item, "env_steps"):
-        return sum(map(steps_of, item))
+        return 0 if SILENT.issuperset(map(type, item)) else sum(map(steps_of, item))
     return int(getattr(item, "env_steps", 0))
 
 
@@ -266,7 +292,7 @@ def rows_of(item: object) -> int:
 def summary_of(item: object) -> object:
     """What an item, or what the members of a list, say of themselves."""
     if isinstance(item, (list, tuple)) and not hasattr(item, "summary"):
-        return merged(map(summary_of, item))
+        return None if SILENT.issuperset(map(type, item)) else merged(map(summary_of, item))
     summary = getattr(item, "summary", None)
     return None if callable(summary) else summary
 
@@ -352,6 +378,36 @@ NOWHERE = Provenance(frozenset(), {})
 
 
 @dataclass(frozen=True)
+class CallOrigins(Sequence[Provenance]):
+    """Where the items of one call come from that were made by that call: all that their provenances share, and their numbers.
+    Each provenance is made when it is looked at."""
+
+    actors: str
+    shard: int
+    incarnation: int
+    versions: Mapping[str, int]
+    numbers: Sequence[int]
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def __iter__(self) -> Iterator[Provenance]:
+        new = tuple.__new__  # as Source() and Provenance() do, but without a step of Python's in it: this is done for every item
+        fields = zip(repeat(self.actors), repeat(self.shard), repeat(self.incarnation), self.numbers)  # endless
+        sources = map(frozenset, zip(map(new, repeat(Source), fields)))  # of one each
+        return map(new, repeat(Provenance), zip(sources, repeat(self.versions)))  # endless
+
+    @overload
+    def __getitem__(self, index: int) -> Provenance: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Provenance]: ...
+
+    def __getitem__(self, index: int | slice) -> Provenance | list[Provenance]:
+        return list(self)[index]
+
+
+@dataclass(frozen=True)
 class TimeBudget:
     """How many items one call may bring: as many as are ready in ``seconds``, within bounds on their number and size.
 
@@ -360,11 +416,11 @@ class TimeBudget:
 
     >>> from tflow import TimeBudget
     >>> TimeBudget()
-    TimeBudget(seconds=0.005, items=64, megabytes=4.0)
+    TimeBudget(seconds=0.005, items=10000, megabytes=4.0)
     """
 
     seconds: float = 0.005
-    items: int = 64
+    items: int = 10_000
     megabytes: float = 4.0
 
 

@@ -30,6 +30,7 @@ from tflow import (
     ParUnion,
     Shard,
     Stateless,
+    TimeBudget,
     create_actors,
     from_items,
     from_range,
@@ -41,7 +42,7 @@ from tflow import (
 from tflow.actors import create_resident
 from tflow.combinators import nodes
 from tflow.errors import NoHealthyShards, PlanError, ShardFailed, TflowError
-from tflow.laws import EQUIVALENCE, ISOLATION
+from tflow.laws import CONSERVATION, EQUIVALENCE, ISOLATION
 from tflow.testing import Faults, SimSchedule, fault_profiles, schedules, simulate
 
 loose: Any = tflow  # Any: what checkers would reject, said at run time
@@ -185,6 +186,86 @@ def test_what_a_shard_holds_back_is_flushed_when_it_leaves(runtime: str) -> None
     assert results(uneven.par_batch(2).select_shards(1).gather_sync(), runtime) == [[[1, 4]]]
 
 
+ragged = st.lists(st.lists(st.integers(), max_size=7), min_size=1, max_size=4)
+
+
+@proves(EQUIVALENCE, "ParIter.par_batch_together")
+@over_runtimes
+@given(shards=ragged, size=st.integers(1, 4))
+def test_batching_together_is_batching_if_all_are_waited_for(runtime: str, shards: list[list[int]], size: int) -> None:
+    stream = par_from_iterables(shards)
+    for shard in range(len(shards)):
+        alone, together = stream.par_batch(size), stream.par_batch_together(size)
+        assert results(together.select_shards(shard).gather_sync(), runtime) == results(
+            alone.select_shards(shard).gather_sync(), runtime
+        )
+
+
+@proves(CONSERVATION, "ParIter.par_batch_together")
+@over_runtimes
+@given(shards=ragged, size=st.integers(1, 4), share=st.sampled_from([0.1, 0.5, 0.6, 1.0]), many=st.booleans())
+def test_what_is_cut_is_not_lost(runtime: str, shards: list[list[int]], size: int, share: float, many: bool) -> None:
+    budget: int | TimeBudget = TimeBudget(seconds=1.0, items=3) if many else 1
+    stream = par_from_iterables(shards).par_batch_together(size, share=share, per_call=budget).par_flatten()
+    for shard, expected in enumerate(shards):
+        assert results(stream.select_shards(shard).gather_sync(), runtime) == expected
+
+
+@given(num=st.integers(2, 5), size=st.integers(1, 4), share=st.sampled_from([0.3, 0.6, 1.0]), schedule=schedules())
+def test_enough_shards_have_all_of_a_round_and_the_others_something(
+    num: int, size: int, share: float, schedule: SimSchedule
+) -> None:
+    plan = sampling(samplers(num, [3 * size] * num)).par_batch_together(size, share=share).gather_rounds()
+    history = simulate(plan, *schedule)
+    assert history.complete
+    assert history.unbalanced() == []
+    ended = False
+    for lists in history.items:
+        assert all(0 < len(each) <= size for each in lists)
+        assert [[sample.shard for sample in each] for each in lists] == [[each[0].shard] * len(each) for each in lists]
+        ended = ended or any(sample.sequence == 3 * size - 1 for each in lists for sample in each)
+        if not ended:  # one that has ended counts as having given all
+            assert sum(len(each) == size for each in lists) >= share * num
+
+
+def test_a_shard_that_is_slow_is_cut_and_all_that_it_has_is_used() -> None:
+    plan = sampling(samplers(3, [8] * 3)).par_batch_together(4, share=0.6).par_map(len).gather_rounds()
+    lengths = {tuple(rounds) for tape in range(40) for rounds in simulate(plan, [tape % 3, tape % 2] * 20).items}
+    assert (4, 4, 4) in lengths
+    assert any(min(each) < 4 for each in lengths), "some schedule cuts"
+    local = results(plan, "local")
+    assert local == [[4, 4, 4]] * 2, "in turn, nobody is behind"
+
+
+def batched_together(num: int, how: str, on_death: nodes.Missing) -> Iter[list[list[Sample]]]:
+    batched = sampling(samplers(num, [4] * num)).par_batch_together(2, share=0.6, on_death=on_death)
+    return batched.par_all_gather(on_death=on_death).gather_sync()
+
+
+@given(num=st.integers(2, 4), schedule=mortal)
+def test_a_death_in_a_chain_of_collectives_is_named_and_nobody_is_restarted(num: int, schedule: SimSchedule) -> None:
+    history = simulate(batched_together(num, "sync", "raise"), *schedule)
+    struck = [moment.place for moment in history.trace if moment.what.startswith("dies")]
+    assert history.happened("starts") == 0
+    if struck:
+        assert isinstance(history.error, ShardFailed)
+        assert str(history.error).startswith(tuple(f"Shard {place} died under" for place in struck))
+    assert history.unbalanced() == []
+
+
+@given(num=st.integers(2, 4), schedule=mortal)
+def test_in_a_chain_of_collectives_the_others_go_on_without_the_dead(num: int, schedule: SimSchedule) -> None:
+    history = simulate(batched_together(num, "sync", "skip"), *schedule)
+    struck = {moment.place for moment in history.trace if moment.what.startswith("dies")}
+    well = [shard for shard in range(num) if f"make[{shard}]" not in struck]
+    assert history.happened("starts") == 0, "nobody is restarted"
+    assert (history.error is None) == bool(well)
+    for shard in well:
+        of_it = {sample for item in history.items for each in item for sample in each if sample.shard == shard}
+        assert sorted(sample.sequence for sample in of_it) == [0, 1, 2, 3]
+    assert history.unbalanced() == []
+
+
 def collective(num: int, how: str, on_death: nodes.Missing) -> Iter[list[Sample]]:
     stream = sampling(samplers(num, [3] * num)).par_all_gather(on_death=on_death)
     return stream.gather_sync() if how == "sync" else stream.gather_async()
@@ -271,6 +352,12 @@ def test_a_process_that_dies_in_a_round_ends_the_run_or_leaves_the_group() -> No
         (lambda s: s.par_all_gather().gather_async(per_call=2), r"after par_all_gather\(\) each call carries one item"),
         (lambda s: ParUnion(s.par_all_gather(), s), r"after par_all_gather\(\) is fed by the driver"),
         (lambda s: s.par_all_gather().par_zip(s.par_all_gather()), "both streams are fed"),
+        (lambda s: s.par_batch_together(0), "size must be at least 1"),
+        (lambda s: s.par_batch_together(2, share=0), "share must be finite and above 0"),
+        (lambda s: s.par_batch_together(2, share=1.5), "share must be from 0 to 1"),
+        (lambda s: s.par_batch_together(2, on_death="restart"), "on_death must be 'raise' or 'skip'"),
+        (lambda s: s.par_all_gather().par_batch_together(2), r"Use par_batch\(\)"),
+        (lambda s: s.par_batch_together(2).gather_sync(on_death="skip"), r"Write par_batch_together\(on_death='skip'\)"),
         (lambda s: par_scatter(s, create_actors(Cell)), "par_scatter: stream must be"),
         (lambda s: loose.par_scatter(from_range(3).batch(2), Cell), "par_scatter: actors must be"),
         (lambda s: par_scatter(from_range(3).batch(2), create_resident(Cell)), "lives in the driver and has no shards"),

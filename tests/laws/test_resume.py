@@ -8,14 +8,17 @@ from typing import TypeVar
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tflow.errors import CheckpointError, ShardFailed
+from tflow.errors import CheckpointError, NoHealthyShards, ShardFailed
 from tflow.runtime.answers import DONE, SKIP, Answer
 from tflow.runtime.executor import Run
 from tflow.testing import Faults, SimRuntime, fault_profiles, tapes
-from tflow.testing.strategies import PARALLEL, SEQUENTIAL, build
+from tflow.testing.strategies import InActors, build
+from tflow.testing.strategies import pieces as any_pieces
 
 T = TypeVar("T")
-pieces = st.lists(st.integers(0, len(SEQUENTIAL) + len(PARALLEL) - 1), max_size=4)
+pieces = any_pieces()
+DIED = (ShardFailed, NoHealthyShards)
+"""How plans end whose actors die."""
 
 
 def poll(run: Run[T], found: list[T]) -> bool:
@@ -29,7 +32,9 @@ def poll(run: Run[T], found: list[T]) -> bool:
 
 
 @given(chosen=pieces, length=st.integers(0, 30), polls=st.integers(0, 60))
-def test_a_run_that_is_stopped_at_any_poll_goes_on_as_if_it_had_not_been(chosen: list[int], length: int, polls: int) -> None:
+def test_a_run_that_is_stopped_at_any_poll_goes_on_as_if_it_had_not_been(
+    chosen: list[int | InActors], length: int, polls: int
+) -> None:
     whole = build(chosen, length).run()
     expected = list(whole)
     first = build(chosen, length).run()
@@ -50,7 +55,7 @@ def test_a_run_that_is_stopped_at_any_poll_goes_on_as_if_it_had_not_been(chosen:
 
 @given(chosen=pieces, length=st.integers(0, 30), polls=st.integers(0, 60), tape=tapes())
 def test_under_any_schedule_the_continued_run_goes_on_with_the_same_schedule(
-    chosen: list[int], length: int, polls: int, tape: list[int]
+    chosen: list[int | InActors], length: int, polls: int, tape: list[int]
 ) -> None:
     expected = list(build(chosen, length).run(runtime=SimRuntime(tape)))
     session = SimRuntime(tape)
@@ -65,7 +70,7 @@ def test_under_any_schedule_the_continued_run_goes_on_with_the_same_schedule(
 
 @given(chosen=pieces, length=st.integers(0, 30), polls=st.integers(0, 60), tape=tapes(), faults=fault_profiles())
 def test_with_faults_the_books_of_the_continued_run_balance(
-    chosen: list[int], length: int, polls: int, tape: list[int], faults: Faults
+    chosen: list[int | InActors], length: int, polls: int, tape: list[int], faults: Faults
 ) -> None:
     """Actors that die start anew, and some plans end with them; but nothing is lost unseen, and nothing is counted twice."""
     session = SimRuntime(tape, faults)
@@ -77,12 +82,12 @@ def test_with_faults_the_books_of_the_continued_run_balance(
         if run._closed:
             return
         saved, before = run.snapshot(), run.ledger
-    except (ShardFailed, CheckpointError):  # it had failed, or was about to
+    except (*DIED, CheckpointError):  # it had failed, or was about to
         return
     second = build(chosen, length).run(resume=saved, runtime=SimRuntime(session.tape, Faults(dies_after=1)))
     second._started()
     assert second.ledger == before
-    with suppress(ShardFailed):
+    with suppress(*DIED):
         found += list(second)
     assert second.ledger.balanced
     assert second.ledger.calls.in_flight == second.ledger.items.buffered == 0

@@ -37,7 +37,7 @@ from tflow.laws import (
     SURVIVAL,
     Law,
 )
-from tflow.runtime import chain, feed, gather, host, joints, shards, unary
+from tflow.runtime import buffer, chain, feed, gather, host, joints, shards, unary
 from tflow.runtime.answers import DONE, Answer, Ready
 from tflow.runtime.base import Runtime
 from tflow.testing import History, SimSchedule, check_combinator, explore, fault_profiles
@@ -340,12 +340,12 @@ def drops_that_nobody_counts(patch: pytest.MonkeyPatch) -> None:
 
 @bug(law(ORDER, lambda s: s.gather_async(per_call=2), parallel=True), size=4)
 def answers_of_a_shard_out_of_order(patch: pytest.MonkeyPatch) -> None:
-    class Wrong(gather.Stream):
-        def deliver(self) -> Ready:
-            self.buffer.rotate(1)
-            return super().deliver()
+    add = buffer.Buffer.add
 
-    swap(patch, nodes.GatherAsync, Wrong)
+    def backwards(self: buffer.Buffer, reply: host.Reply, link: gather.ShardLink) -> None:
+        add(self, reply._replace(items=reply.items[::-1], origins=reply.origins[::-1]), link)
+
+    patch.setattr(buffer.Buffer, "add", backwards)
 
 
 def values() -> Iter[int]:

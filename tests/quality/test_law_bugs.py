@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 from hypothesis import Phase, settings
 
-from tests.laws import test_gather, test_merge_and_split, test_refs, test_resize, test_runs, test_transforms
+from tests.laws import test_collectives, test_gather, test_merge_and_split, test_refs, test_resize, test_runs, test_transforms
 from tests.quality import test_flow_bugs
 from tflow.combinators import create, nodes
 from tflow.runtime import base, chain, driver, feed, gather, host, joints, messages, shards, sim, unary
 from tflow.runtime.answers import DONE, SKIP, WAITING, Answer, Blocked, Ready
-from tflow.types import NOWHERE, Provenance
+from tflow.types import NOWHERE
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 PLANTED: dict[str, tuple[Callable[..., None], Patch]] = {}
@@ -434,12 +434,12 @@ def provenance_that_a_zip_forgets(patch: pytest.MonkeyPatch) -> None:
 
 @breaks(test_runs.test_items_carry_the_weight_version_of_their_call)
 def the_version_of_now_instead_of_the_call(patch: pytest.MonkeyPatch) -> None:
-    stamp = host.ActorSite.stamp
+    pull = host.Host.pull
 
-    def too_new(self: host.ActorSite) -> Provenance:
-        return stamp(self)._replace(versions={"default": 1 + self.versions.get("default", 0)})
+    def too_new(self: host.Host, piggyback: host.Piggyback, request: host.Request) -> host.Reply:
+        return pull(self, piggyback._replace(versions={"default": 1 + piggyback.versions.get("default", 0)}), request)
 
-    patch.setattr(host.ActorSite, "stamp", too_new)
+    patch.setattr(host.Host, "pull", too_new)
 
 
 @breaks(test_runs.test_the_ledger_balances_after_every_poll_and_after_an_early_stop)
@@ -545,6 +545,14 @@ def a_call_that_is_unpacked_backwards(patch: pytest.MonkeyPatch) -> None:
 @breaks(partial(test_refs.test_a_time_budget_bounds_the_lag_in_items, runtime="sim, any order"))
 def a_time_budget_without_a_bound_on_items(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(sim.SimRuntime, "most_items", lambda session, budget: 20)
+
+
+@breaks(test_collectives.test_enough_shards_have_all_of_a_round_and_the_others_something)
+def rounds_that_end_with_the_first_shard(patch: pytest.MonkeyPatch) -> None:
+    def any_shard(rounds: feed.TogetherRounds) -> bool:
+        return any(count >= rounds.node.size for count in rounds.counts.values())
+
+    patch.setattr(feed.TogetherRounds, "has_enough", any_shard)
 
 
 def takes_runtime(law: Callable[..., None]) -> bool:

@@ -477,6 +477,37 @@ class SendsAndChanges(Sender):
         return item
 
 
+class NeverShowsTheLast(Stateful[int, list[int], tuple[int, ...]]):
+    """Sums over three items; where the input ends, the last two are never shown."""
+
+    def init(self) -> tuple[int, ...]:
+        return ()
+
+    def step(self, state: tuple[int, ...], item: int, /) -> tuple[tuple[int, ...], list[int]]:
+        held = (*state, item)
+        return (held[1:], [sum(held)]) if len(held) == 3 else (held, [])
+
+
+class ShowsTheFirstOfTheLast(NeverShowsTheLast):
+    """Knows of the end, and forgets that more than one item may be left."""
+
+    def at_end(self, state: tuple[int, ...], /) -> list[list[int]]:
+        return [[each] for each in state[:1]]
+
+
+class DropsTheLastGroup(Stateful[int, list[int], list[int]]):
+    """Makes a larger one of several, if there are enough."""
+
+    batching = True
+
+    def init(self) -> list[int]:
+        return []
+
+    def step(self, state: list[int], item: int, /) -> tuple[list[int], list[int]]:
+        held = [*state, item]
+        return ([], held) if len(held) == 4 else (held, [])
+
+
 class SendsEverything(StatefulLiveOp[int, int, tuple[int, ...]]):
     def __init__(self) -> None:
         self.networks = create_actors(Network, num=2, name="networks")
@@ -612,6 +643,9 @@ PLANTED: dict[str, tuple[Callable[[], object], st.SearchStrategy[object], dict[s
     "typing, of keys": (ForgetsAKey, lists, {}),
     "typing, of fields": (FieldIsNone, numbers, {}),
     "typing, of columns": (AddsAnotherColumn, rolls, {}),
+    "leftovers": (NeverShowsTheLast, numbers, {}),
+    "leftovers, but one": (ShowsTheFirstOfTheLast, numbers, {}),
+    "leftovers, of a group": (DropsTheLastGroup, numbers, {}),
     "messages": (SendsTwice, numbers, {}),
     "messages, to one": (SendsToTheFirst, numbers, {}),
     "messages, too early": (AdvancesTooLate, numbers, {}),
@@ -649,6 +683,12 @@ def test_every_law_of_operators_has_an_operator_that_breaks_it() -> None:
     assert {law.name for law in OPERATOR_LAWS} <= broken
 
 
+def pass_all(tests: type) -> None:
+    for name, test in vars(tests).items():
+        if name.startswith("test_"):
+            test(object())
+
+
 def test_right_operators_pass() -> None:
     class Mean(Stateless[list[int], float]):
         def apply(self, item: list[int], /) -> float:
@@ -671,6 +711,39 @@ def test_right_operators_pass() -> None:
         check_laws(Window(), items=lists),
         check_laws(Push(), items=numbers, actor=an_empty_list),
     ):
-        for name, test in vars(tests).items():
-            if name.startswith("test_"):
-                test(object())
+        pass_all(tests)
+
+
+def test_right_operators_that_remember_pass() -> None:
+    class Sums(NeverShowsTheLast):
+        def at_end(self, state: tuple[int, ...], /) -> list[list[int]]:
+            return [[sum(state[start:])] for start in range(len(state))]
+
+    class WholeGroups(DropsTheLastGroup):
+        """What is left is dropped on purpose."""
+
+        def at_end(self, state: list[int], /) -> list[list[int]]:
+            return []
+
+    class Previous(Stateful[list[int], list[int] | None, list[int] | None]):
+        def init(self) -> list[int] | None:
+            return None
+
+        def step(self, state: list[int] | None, item: list[int], /) -> tuple[list[int], list[int] | None]:
+            return list(item), state and list(state)
+
+    class Returns(Stateful[tuple[int, bool], int | None, dict[int, int]]):
+        """Of episodes that are over, by env: nothing is shown of one that is not."""
+
+        def init(self) -> dict[int, int]:
+            return {}
+
+        def step(self, state: dict[int, int], item: tuple[int, bool], /) -> tuple[dict[int, int], int | None]:
+            reward, over = item
+            total = state.get(reward % 2, 0) + reward
+            return {**state, reward % 2: 0 if over else total}, total if over else None
+
+    pass_all(check_laws(Sums(), items=numbers))
+    pass_all(check_laws(WholeGroups(), items=numbers))
+    pass_all(check_laws(Previous(), items=lists))
+    pass_all(check_laws(Returns(), items=st.tuples(numbers, st.booleans())))

@@ -15,8 +15,8 @@ from tflow.algos.names import ALGORITHMS
 ROOT = Path(__file__).parent.parent.parent
 PROGRAM = """
 from tflow import Metrics, RunFolder, Stop
-from tflow.algos import A2C, A3C, ApeX, Callback, DQN, IMPALA, MAML, PPO, PPODQN, TrainingRun
-from tflow.algos import ApeXDDPG, ApeXSAC, ApeXTD3, CrossQ, DDPG, SAC, TD3, TQC
+from tflow.algos import A2C, A3C, ApeX, APPO, Callback, DQN, IMPALA, MAML, PG, PPO, PPODQN, PQN, Rainbow, SimpleQ, TrainingRun
+from tflow.algos import ApeXDDPG, ApeXSAC, ApeXTD3, CrossQ, DDPG, DDPPO, R2D2, RND, RNNSAC, SAC, TD3, TQC
 
 run = PPO(lr=1e-3).run(stop=Stop(env_steps=1_000), callbacks=[RunFolder("runs/mine")])
 for metrics in run:
@@ -29,8 +29,8 @@ class Mine(Callback):
         print(metrics.training)
 
 
-(A2C(), A3C(), DQN(), IMPALA(), MAML(), PPODQN(), ApeX())
-(SAC(), TQC(), CrossQ(), TD3(), DDPG(), ApeXDDPG(), ApeXTD3(), ApeXSAC())
+(A2C(), A3C(), DQN(), IMPALA(), MAML(), PPODQN(), ApeX(), APPO(), PG(), PQN(), Rainbow(), SimpleQ(), DDPPO(), RND())
+(SAC(), TQC(), CrossQ(), TD3(), DDPG(), ApeXDDPG(), ApeXTD3(), ApeXSAC(), R2D2(), RNNSAC())
 """
 
 

@@ -112,7 +112,7 @@ def check_gates(gather: nodes.Node) -> nodes.Node:
     inside = in_actors(gather.inputs[0])
     gated = [node for node in inside if node.gate is not None]
     for node in inside if gated else ():
-        if not node.one_to_one:
+        if not node.one_to_one or node.shows_more:
             raise PlanError(sentences.gated(node.what.partition("(")[0], gated[0].label))
     return gather
 

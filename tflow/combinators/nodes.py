@@ -23,7 +23,7 @@ from tflow.combinators.methods import portable
 from tflow.combinators.signatures import signature_of
 from tflow.errors import PlanError
 from tflow.live import Gate
-from tflow.types import AnyOp, LiveOp, RefOp, Signature, Stateful, StatefulActorOp, StatefulLiveOp, TimeBudget
+from tflow.types import AnyOp, LiveOp, RefOp, Signature, Stateful, StatefulActorOp, StatefulLiveOp, TimeBudget, shows_at_end
 
 Function = Callable[..., object]
 Mode = Literal["round_robin", "async"]
@@ -158,6 +158,11 @@ class Node:
     def step(self) -> StepKind | None:
         """How the result of its function is used, if it works item by item and can be fused with its neighbours."""
         return self.fuses_as
+
+    @property
+    def shows_more(self) -> bool:
+        """True if it may show more items when its input has ended."""
+        return False
 
     # ------------------------------------------------------------------- what it needs
 
@@ -330,8 +335,9 @@ class FedSource(ParSource):
     """A parallel stream whose shards are fed by the driver."""
 
     up: Node
-    feeds: ClassVar[Literal["one", "each", "all"]]
-    """An item goes to one shard, its members go to one shard each, or it goes to all of them."""
+    feeds: ClassVar[Literal["one", "each", "all", "own"]]
+    """An item goes to one shard, its members go to one shard each, or it goes to all of them; or each shard that gave to it gets
+    its own member back."""
 
     @property
     def inputs(self) -> tuple[Node, ...]:
@@ -349,7 +355,7 @@ class FedSource(ParSource):
 class Repartition(FedSource):
     """Driver items dealt to fresh actors, one item per call."""
 
-    feeds: ClassVar[Literal["one", "each", "all"]] = "one"
+    feeds: ClassVar[Literal["one", "each", "all", "own"]] = "one"
     always_sync: ClassVar[bool | None] = False
     holds_back: ClassVar[bool] = True
 
@@ -362,7 +368,7 @@ class Repartition(FedSource):
 class Scatter(FedSource):
     """Driver items that are lists: member i goes to shard i."""
 
-    feeds: ClassVar[Literal["one", "each", "all"]] = "each"
+    feeds: ClassVar[Literal["one", "each", "all", "own"]] = "each"
     shape: ClassVar[str] = "scatter({of})"
 
     @property
@@ -380,7 +386,7 @@ class AllGather(FedSource):
     on_death: Missing
     first: ParSource
     """Where the stream begins."""
-    feeds: ClassVar[Literal["one", "each", "all"]] = "all"
+    feeds: ClassVar[Literal["one", "each", "all", "own"]] = "all"
     shape: ClassVar[str] = "all_gather()"
 
     @property
@@ -389,6 +395,17 @@ class AllGather(FedSource):
 
     def places(self, inputs: list[list[Place]], size: Size) -> list[Place]:
         return [(self, index) for _, index in inputs[0]]
+
+
+@dataclass(frozen=True, eq=False)
+class BatchTogether(AllGather):
+    """Every shard gets the list of its own items back."""
+
+    feeds: ClassVar[Literal["one", "each", "all", "own"]] = "own"
+    shape: ClassVar[str] = "batch_together()"
+
+    def element(self, inputs: tuple[Hint, ...]) -> Hint:
+        return hints.member(inputs[0])
 
 
 # --------------------------------------------------------------------------- sources inside an actor
@@ -537,6 +554,10 @@ class ForEach(Operating):
         if isinstance(self.op, (LiveOp, StatefulLiveOp)):
             return None  # it talks to actors, so it is a cell of its own
         return "step" if isinstance(self.op, (Stateful, StatefulActorOp)) else "map"
+
+    @property
+    def shows_more(self) -> bool:
+        return shows_at_end(self.op)
 
 
 @dataclass(frozen=True, eq=False)
@@ -702,6 +723,31 @@ class GatherWhole(GatherSync):
     @property
     def what(self) -> str:
         return "par_all_gather()"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class GatherTogether(GatherWhole):
+    """Rounds of up to ``size`` items of every shard; each shard gets its own back, as a list."""
+
+    size: int
+    share: float
+    per_call: int | TimeBudget
+    limits: ClassVar[str] = "size={size}, share={share}, per_call={per_call}" + FAULTS
+
+    @property
+    def what(self) -> str:
+        return f"par_batch_together({self.size})"
+
+    @property
+    def one_item_per_call(self) -> bool:
+        return False
+
+    @property
+    def unpredictable(self) -> str:
+        return "" if self.share == 1 else "which shards are cut depends on timing"
+
+    def element(self, inputs: tuple[Hint, ...]) -> Hint:
+        return hints.generic(list, hints.generic(list, inputs[0]))
 
 
 @dataclass(frozen=True, eq=False)

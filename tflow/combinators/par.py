@@ -263,6 +263,45 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G, H]):
         operator = check.operator("par_all_reduce", op)
         return ParIter(nodes.Reduce(self.par_all_gather(on_death=on_death, timeout_s=timeout_s).node, operator))
 
+    @obeys(EQUIVALENCE, CONSERVATION)
+    def par_batch_together(
+        self,
+        size: int,
+        *,
+        share: float = 1.0,
+        per_call: int | TimeBudget = 1,
+        on_death: nodes.Missing = "raise",
+        timeout_s: float | None = None,
+    ) -> ParIter[list[T], G, H]:
+        """Group consecutive items of each shard in rounds of all shards. As soon as ``share`` of the shards have ``size`` items,
+        those of the others are cut: they go on with the items that they have, at least one.
+
+        The driver asks for ``per_call`` items at a time, and waits for the calls that it has made; so the items pass through it,
+        and should be small. ``on_death`` and ``timeout_s`` as for ``par_all_gather``; a shard that ends gives what it has.
+
+        Law: ``par_flatten`` undoes it, per shard; with ``share=1`` it is ``par_batch(size)``.
+
+        >>> from tflow import par_from_range
+        >>> list(par_from_range(6, shards=2).par_batch_together(2).gather_sync().run())
+        [[0, 1], [3, 4], [2], [5]]
+        """
+        where = "par_batch_together"
+        check.integer(where, "size", size, least=1)
+        check.fraction(where, "share", share)
+        check.positive(where, "share", share)
+        check.per_call(where, per_call)
+        check.one_of(where, "on_death", on_death, ("raise", "skip"))
+        check.fault_policy(where, on_death, timeout_s)
+        sources = graph.par_sources(self.node)
+        if len(sources) > 1:
+            raise PlanError(f"{where}: the shards are actors of several descriptions. Batch each stream by itself.")
+        if graph.is_fed(self.node) or sources[0].gate is not None:
+            raise PlanError(
+                f"{where}: the driver says when these shards have items, so none is ahead of the others. Use par_batch()."
+            )
+        rounds = nodes.GatherTogether(self.node, on_death, timeout_s, rounds=True, size=size, share=share, per_call=per_call)
+        return ParIter(nodes.BatchTogether(sources[0].of, graph.check_gates(rounds), on_death, sources[0]))
+
     # ------------------------------------------------------------------- to the driver
 
     @obeys(EQUIVALENCE, ORDER, FRESHNESS, SURVIVAL, BALANCE)
@@ -348,10 +387,11 @@ class ParIter(Described, Splits[Iter[T, G], Iter[T, Async]], Generic[T, G, H]):
 
 def _check_restarts(where: str, node: nodes.Node, on_death: nodes.OnDeath) -> None:
     """A shard that was restarted has missed a round of all: what it holds is no longer what the others hold."""
-    if on_death != "restart" and any(isinstance(source, nodes.AllGather) for source in graph.par_sources(node)):
+    source = next((each for each in graph.par_sources(node) if isinstance(each, nodes.AllGather)), None)
+    if on_death != "restart" and source is not None:
         raise PlanError(
-            f"{where}: after par_all_gather() and par_all_reduce() a death counts for all shards, so on_death= belongs there. "
-            f"Write par_all_gather(on_death={on_death!r})."
+            f"{where}: after {source.what.partition('(')[0]}() a death counts for all shards, so on_death= belongs there. "
+            f"Write {source.what.partition('(')[0]}(on_death={on_death!r})."
         )
 
 

@@ -60,6 +60,13 @@ class Described:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.node.label}>"
 
+    def _repr_html_(self) -> str:
+        """The drawing, which notebooks show."""
+        from tflow.drawing.built import of_plan
+        from tflow.drawing.svg import svg
+
+        return svg(of_plan(self))
+
     @classmethod
     def shown(cls, **arguments: object) -> str:
         """The label of a class of streams."""
@@ -116,6 +123,7 @@ class Runnable(Described, Generic[T]):
         fuse: bool = True,
         resume: Resumable | None = None,
         record: str | PathLike[str] | None = None,
+        trace: str | PathLike[str] | None = None,
     ) -> Run[T]:
         """Start a run: an iterator and context manager over the items. Nothing happens before the first item is asked for.
 
@@ -123,12 +131,13 @@ class Runnable(Described, Generic[T]):
         slower and yields the same. ``resume`` is a checkpoint that a run of the same plan has written (``run.save(path)``): the
         run goes on from there, with the seed of that one. ``record`` is a file into which the run writes what a cluster decides,
         the order of answers above all: ``plan.run(runtime=ReplayRuntime(file))`` repeats it in this process, bit for bit.
+        ``trace`` is a file for a trace that https://ui.perfetto.dev shows: who worked on what, when.
 
         Law: the same plan and seed on the local runtime yield the same items.
         """
         from tflow.runtime.executor import Run
 
-        return Run(self, runtime=runtime, seed=seed, fuse=fuse, resume=resume, record=record)
+        return Run(self, runtime=runtime, seed=seed, fuse=fuse, resume=resume, record=record, trace=trace)
 
     @overload
     def tapped(self, at: type[Op[Any, U, Any]], see: Callable[[U], object]) -> Self: ...  # Any: whatever it takes

@@ -12,14 +12,27 @@ ROOT = Path(__file__).parents[1]
 @cache
 def homes() -> dict[str, str]:
     """By public name: the module that defines it."""
-    stub = ast.parse((ROOT / "__init__.pyi").read_text(encoding="utf-8"))
     found: dict[str, str] = {}
-    for node in stub.body:
-        if isinstance(node, ast.ImportFrom) and node.module is None:
-            for alias in node.names:
-                found |= names_in(alias.name)
-    found |= {name: f"tflow.{module}" for name, module in imported(stub)}
-    return found
+    for namespace in namespaces():
+        found |= names_in(namespace)
+    return found | root_names()
+
+
+@cache
+def stub() -> ast.Module:
+    """The list of public names."""
+    return ast.parse((ROOT / "__init__.pyi").read_text(encoding="utf-8"))
+
+
+def namespaces() -> list[str]:
+    """The modules that users import names from, beside ``tflow`` itself."""
+    nodes = [node for node in stub().body if isinstance(node, ast.ImportFrom) and node.module is None]
+    return [alias.name for node in nodes for alias in node.names]
+
+
+def root_names() -> dict[str, str]:
+    """The names that ``tflow`` itself offers."""
+    return {name: f"tflow.{module}" for name, module in imported(stub())}
 
 
 def names_in(namespace: str) -> dict[str, str]:

@@ -57,7 +57,7 @@ class Call:
 
     __slots__ = (
         "actor_survived", "args", "box", "done", "error", "incarnation", "lost", "mailbox", "method", "number", "owner",
-        "piggyback", "reply", "sent_at", "shard", "tag", "ticket", "timeout_s",
+        "piggyback", "reply", "sent_at", "shard", "tag", "ticket", "timeout_s", "traced",
     )  # fmt: skip
 
     def __init__(self, shard: LiveShard, method: str, args: tuple[object, ...], mailbox: Mailbox, owner: Owner) -> None:
@@ -70,6 +70,8 @@ class Call:
         """For the owner's use."""
         self.number = 0
         """Of the calls of a run, from 1; 0 for questions from outside the plan."""
+        self.traced = False
+        """The actor shall say when it worked on it."""
         self.piggyback: Piggyback = NO_PIGGYBACK
         """State updates sent with the call."""
         self.incarnation = -1
@@ -357,7 +359,7 @@ class Runtime(ABC):
         elif shard.handle is None:
             shard.waiting.append(call)
         else:
-            call.piggyback = Piggyback(shard.take_state(), shard.versions)
+            call.piggyback = Piggyback(shard.take_state(), shard.versions, call.number if call.traced else 0)
             call.incarnation = shard.incarnation
             if call.timeout_s is not None or self.has_processes:
                 call.sent_at = self.now()

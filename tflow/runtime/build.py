@@ -9,7 +9,7 @@ from tflow.combinators import graph, nodes
 from tflow.errors import PlanError
 from tflow.runtime import joints, unary
 from tflow.runtime.cell import Cell, Site
-from tflow.runtime.chain import Chain, SourceCell, Step, step_of
+from tflow.runtime.chain import AtEnd, Chain, SourceCell, Step, step_of
 from tflow.runtime.refs import Fetch
 
 Maker = Callable[[Any, tuple[Cell, ...], Site], Cell]  # Any: each maker takes the one node class it stands behind
@@ -50,8 +50,9 @@ def build(sink: nodes.Node, site: Site, *, fuse: bool = True, cells: Mapping[typ
     for node in order:
         if node.step is not None:
             chain.append(step_of(node, site))
-            if not (fuse and continues(node)):
-                made[node] = Chain(chain, input_of(chain[0].node, chain[0].node.inputs[0]), site)
+            if not (fuse and continues(node)) or node.shows_more:
+                whole = Chain(chain, input_of(chain[0].node, chain[0].node.inputs[0]), site)
+                made[node] = AtEnd(whole, site) if node.shows_more else whole
                 chain = []
             continue
         cell = maker_of(node, cells)(node, tuple(input_of(node, up) for up in inputs_at(site, node)), site)

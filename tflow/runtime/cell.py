@@ -9,11 +9,13 @@ The same cells run on the driver and inside actors; a ``Site`` is the place they
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tflow.combinators import nodes
 from tflow.errors import OperatorError, ShardFailed
 from tflow.runtime.answers import Answer
+from tflow.runtime.observer import WorkSpan
 from tflow.runtime.stats import Reading
 from tflow.types import Provenance
 
@@ -38,12 +40,20 @@ class Site:
         """Values that earlier incarnations of an actor have read, by position of the source."""
         self.carriers: Collection[nodes.Node] = ()
         """Streams that may carry items which stay where they were made."""
+        self.numbers_items = False
+        """What is read here is answered with by the same call, through one chain: its number says where it comes from."""
         self.env_steps = 0
         """Counted where items enter the driver."""
+        self.spans: list[WorkSpan] | None = None
+        """When operators have worked, where that is measured; None if nobody wants to know."""
 
     def stamp(self) -> Provenance:
         """Where the next item of an actor comes from."""
         raise NotImplementedError
+
+    def position(self, node: nodes.Node) -> int:
+        """The position of a node in the plan."""
+        return node.position
 
     def now(self) -> float:
         """The runtime's clock, in seconds."""
@@ -97,6 +107,13 @@ class Cell:
     def load(self, state: dict[str, Any], names: CheckpointNames) -> None:  # Any: as above
         """Go on as the cell whose state this was; ``start`` follows."""
         vars(self).update(state)
+
+    def worked(self, start: int) -> None:
+        """User code has worked since then, on the clock of ``perf_counter_ns``."""
+        now = perf_counter_ns()
+        self.busy_ns += now - start
+        if self.site.spans is not None:
+            self.site.spans.append(WorkSpan(self.site.position(self.node), start, now))
 
     def queued(self) -> int:
         """How many items the cell holds back."""

@@ -9,12 +9,12 @@ turn out to be slow, every item does.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import islice
 from time import perf_counter_ns
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, cast
 
 from tflow.combinators import nodes
 from tflow.combinators.signatures import signature_of
@@ -22,16 +22,20 @@ from tflow.combinators.travel import own_copy
 from tflow.errors import OperatorError, PlanError, TflowError
 from tflow.runtime.answers import DONE, SKIP, Answer
 from tflow.runtime.cell import Cell, Site, close_iterator
+from tflow.runtime.observer import WorkSpan
 from tflow.runtime.stats import Reading
 from tflow.types import NOWHERE, ActorOp, AnyOp, Provenance, Stateful, StatefulActorOp, Stateless
 
 if TYPE_CHECKING:
     from tflow.runtime.checkpoint_names import CheckpointNames
 
+OriginKind = Literal["nowhere", "stamp", "number"]
 SAMPLE = 64
 """One item in so many is measured."""
 SLOW_NS = 20_000
 """From here on measuring costs less than 1 %, so every item is measured."""
+MOST_LEFT = 100_000
+"""Items that an operator may show at the end of its input; one with more of them may never come to an end."""
 
 
 class Step(NamedTuple):
@@ -41,6 +45,8 @@ class Step(NamedTuple):
     kind: nodes.StepKind
     fn: Callable[..., object]
     initial: Callable[[], object] | None = None
+    at_end: Callable[[object], Iterable[object]] | None = None
+    """What is left in the state when the input has ended; None for operators that hold nothing back."""
 
 
 def step_of(node: nodes.Node, site: Site) -> Step:
@@ -67,11 +73,12 @@ def _operator_step(node: nodes.Node, op: AnyOp, site: Site) -> Step:
         case Stateless():
             return Step(node, "map", op.apply)
         case Stateful():
-            return Step(node, "step", op.step, op.init)
+            return Step(node, "step", op.step, op.init, op.at_end if node.shows_more else None)
         case ActorOp():
             return Step(node, "map", partial(op.apply, site.actor))
         case StatefulActorOp():
-            return Step(node, "step", partial(op.step, site.actor), op.init)
+            at_end = partial(op.at_end, site.actor) if node.shows_more else None
+            return Step(node, "step", partial(op.step, site.actor), op.init, at_end)
         case _:
             raise TypeError(op)
 
@@ -89,8 +96,9 @@ class SourceCell(Cell):
 
     made_anew: ClassVar[frozenset[str]] = frozenset({"opened", "was_opened"})
     more = True
-    stamps = False
-    """True if every item has a provenance of its own; the items of the driver come from nowhere."""
+    origin: OriginKind = "nowhere"
+    """What goes along with an item: that it is the driver's own, its provenance, or its number, of which its provenance is made
+    when the call is answered."""
     took_ns = 0
     """How long the last measured item took to read."""
     opened: Iterator[object] | None = None
@@ -141,7 +149,9 @@ class SourceCell(Cell):
             return DONE
         self.took_ns = perf_counter_ns() - start
         self.busy_ns += self.took_ns * (reader.seen + 1 - reader.measured_at)
-        return value, self.stamp() if self.stamps else NOWHERE
+        if self.site.spans is not None:
+            self.site.spans.append(WorkSpan(self.site.position(self.node), start, start + self.took_ns))
+        return value, cast("Provenance", reader.seen) if self.origin == "number" else self.stamp()
 
     def stamp(self) -> Provenance:
         """Where the item in hand comes from."""
@@ -171,7 +181,9 @@ class Chain(Cell):
         super().__init__(steps[-1].node if steps else up.node, (up,), site)
 
     def answers(self) -> Iterator[Answer]:
-        loop = fused(tuple(step.kind for step in self.steps), self.source is not None, getattr(self.source, "stamps", False))
+        loop = fused(
+            tuple(step.kind for step in self.steps), self.source is not None, self.source.origin if self.source else "nowhere"
+        )
         functions = (step.fn for step in self.steps)
         return loop(self, self.source or self.ups[0].stream, self.states, self.rejected, *functions)
 
@@ -188,14 +200,17 @@ class Chain(Cell):
         stands_for, self.measured_at = self.seen - self.measured_at, self.seen
         value, origin = answer
         keep = True
+        spans = self.site.spans
         begin = start = perf_counter_ns()
-        for index, (node, kind, fn, _) in enumerate(self.steps):
+        for index, (node, kind, fn, *_) in enumerate(self.steps):
             try:
                 value, keep = self._apply(index, kind, fn, value)
             except Exception as error:
                 raise self.site.blame(node, self.item(index), error) from error
             now = perf_counter_ns()
             self.busy[index] += (now - start) * stands_for
+            if spans is not None:
+                spans.append(WorkSpan(self.site.position(node), start, now))
             start = now
             if not keep:
                 break
@@ -247,8 +262,52 @@ class Chain(Cell):
         if self.source is not None:
             yield self.source.node, Reading(seen, seen, self.source.busy_ns, 0)
         for step, rejected, busy in zip(self.steps, self.rejected, self.busy, strict=True):
-            yield step.node, Reading(seen, seen - rejected, busy, 0)
+            if step.at_end is None:  # else the cell behind says how many it has shown
+                yield step.node, Reading(seen, seen - rejected, busy, 0)
             seen -= rejected
+
+
+class AtEnd(Cell):
+    """What the last operator of a chain holds back comes after the last item."""
+
+    made_anew: ClassVar[frozenset[str]] = frozenset({"chain"})
+
+    def __init__(self, chain: Chain, site: Site) -> None:
+        self.chain = chain
+        self.origin = NOWHERE
+        """Of the last item: what is left is stamped as if it had been shown with it."""
+        self.left: list[object] | None = None
+        """None until the input has ended."""
+        super().__init__(chain.node, (chain,), site)
+
+    def answers(self) -> Iterator[Answer]:
+        while True:
+            answer = self.chain.poll() if self.left is None else DONE
+            if type(answer) is tuple:
+                self.seen += 1
+                self.origin = answer[1]
+            elif answer is DONE and self.left is None:
+                last = self.chain.steps[-1]
+                assert last.at_end is not None
+                self.left = rest_of(self.site, self.node, self.seen, partial(last.at_end, self.chain.states[-1]))
+            if answer is DONE and self.left:
+                answer = self.left.pop(0), self.origin
+            self.shown += type(answer) is tuple
+            yield answer
+
+    def readings(self) -> Iterator[tuple[nodes.Node, Reading]]:
+        yield self.node, Reading(self.seen, self.shown, self.chain.busy[-1], len(self.left or ()))
+
+
+def rest_of(site: Site, node: nodes.Node, seen: int, at_end: Callable[[], Iterable[object]]) -> list[object]:
+    """What an operator has left after its last item."""
+    try:
+        left = list(islice(at_end(), MOST_LEFT + 1))
+        if len(left) > MOST_LEFT:
+            raise ValueError(f"at_end gives more than {MOST_LEFT:,} items; what an operator holds back has a bound")
+    except Exception as error:
+        raise site.blame(node, max(0, seen - 1), error) from error
+    return left
 
 
 # Both heads have the same number of lines, so that an operator's line does not depend on which one stands before it.
@@ -270,6 +329,11 @@ def answers(cell, source, states, rejected{functions}):
                 {stamp}
                 cell.seen += 1
 """
+STAMPS: dict[OriginKind, str] = {
+    "nowhere": "# what the driver makes comes from nowhere",
+    "stamp": "origin = source.stamp()",
+    "number": "origin = cell.seen",
+}
 FIRST_LINE = FROM_STREAM.count("\n") + 1
 LINES = {
     "map": "value = f{i}(value)",
@@ -290,14 +354,12 @@ TAIL = """\
 _compiled: dict[tuple[object, ...], Callable[..., Iterator[Answer]]] = {}
 
 
-def fused(kinds: tuple[str, ...], reads: bool, stamps: bool) -> Callable[..., Iterator[Answer]]:
-    """The generated loop for a chain of these kinds of steps: over a stream, or straight from a source that it ``reads``, which
-    may give each item a provenance of its own."""
-    key = (kinds, reads, stamps)
+def fused(kinds: tuple[str, ...], reads: bool, origin: OriginKind) -> Callable[..., Iterator[Answer]]:
+    """The generated loop for a chain of these kinds of steps: over a stream, or straight from a source that it ``reads``."""
+    key = (kinds, reads, origin)
     if key not in _compiled:
         functions = "".join(f", f{i}" for i in range(len(kinds)))
-        stamp = "origin = source.stamp()" if stamps else "# what the driver makes comes from nowhere"
-        head = (FROM_SOURCE if reads else FROM_STREAM).format(functions=functions, stamp=stamp)
+        head = (FROM_SOURCE if reads else FROM_STREAM).format(functions=functions, stamp=STAMPS[origin])
         body = "".join(f"                {LINES[kind].format(i=i)}\n" for i, kind in enumerate(kinds))
         tail = TAIL.format(next="source.read(cell)" if reads else "next(upstream)")
         namespace: dict[str, object] = {"islice": islice, "SKIP": SKIP, "DONE": DONE, "NOWHERE": NOWHERE}

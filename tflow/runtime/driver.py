@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 from itertools import count
+from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, cast
 
 from tflow.combinators import graph, nodes
@@ -13,6 +14,7 @@ from tflow.errors import RunClosed, ShardFailed, TflowError
 from tflow.runtime.base import Call, Mailbox, Owner, Runtime, derive_seed, log
 from tflow.runtime.cell import Site, attempt_all
 from tflow.runtime.ledger import LedgerCounters
+from tflow.runtime.observer import DeathLog, RunObserver, WorkSpan
 from tflow.runtime.recording import ReplayRuntime, RunRecorder
 from tflow.runtime.refs import carriers
 from tflow.runtime.shards import LivePool, LiveShard
@@ -67,6 +69,12 @@ class Driver(Site):
         """Events of this run that are on their way to each shard."""
         self.tape: RunRecorder | ReplayRuntime | None = runtime if isinstance(runtime, ReplayRuntime) else None
         """What happens is written down here, or read from here."""
+        self.deaths = DeathLog(lambda: self.seconds)
+        self.observers: list[RunObserver] = [self.deaths]
+        self.starting_s = 0.0
+        """How long it took to make the actors, each time the run was started or resumed."""
+        self.waited_ns = 0
+        """How long it has waited for answers; on the local runtime, actors work meanwhile."""
         self.numbers = count(1)
         self.turns = 0
         """Answers of the sink so far, if they are recorded or repeated: they say when somebody asked from outside."""
@@ -79,6 +87,8 @@ class Driver(Site):
         """What the clock of the run is ahead of that of its runtime: a run that was stopped and continued has one clock."""
         self.began = runtime.now()
         """When the first item was asked for."""
+        self.ended: float | None = None
+        """When the run was over."""
         self.ends_at: float | None = None
         """When the consumer will take no more items; None: whenever they come."""
         self.stops_at: int | None = None
@@ -87,6 +97,19 @@ class Driver(Site):
     def now(self) -> float:
         now = self.unrecorded_now()
         return now if self.tape is None else self.tape.reading(now)
+
+    @property
+    def seconds(self) -> float:
+        """How long the run goes on, or how long it went."""
+        return (self.unrecorded_now() if self.ended is None else self.ended) - self.began
+
+    def record(self, recorder: RunRecorder) -> None:
+        """Let what happens be written down."""
+        self.tape = recorder
+        self.observers.append(recorder)
+
+    def position(self, node: nodes.Node) -> int:
+        return self.positions[node]
 
     def unrecorded_now(self) -> float:
         """The clock as it is, which is no event of a recording."""
@@ -141,6 +164,8 @@ class Driver(Site):
             "counters": vars(self.counters),
             "polls_left": self.polls_left,
             "has_arrivals": self.has_arrivals,
+            "waited_ns": self.waited_ns,
+            "starting_s": self.starting_s,
             "sampled": [(self.ranks[actors], *sampled) for actors, sampled in self.sampled.items()],
         }
 
@@ -150,6 +175,7 @@ class Driver(Site):
         self.began, self.env_steps = state["began"], state["env_steps"]
         vars(self.counters).update(state["counters"])
         self.polls_left, self.has_arrivals = state["polls_left"], state["has_arrivals"]
+        self.waited_ns, self.starting_s = state.get("waited_ns", 0), state.get("starting_s", 0.0)
         actors = {rank: actors for actors, rank in self.ranks.items()}
         self.sampled = {actors[rank]: (steps, summary) for rank, steps, summary in state["sampled"]}
 
@@ -178,11 +204,15 @@ class Driver(Site):
         if timeout_s is not None and self.runtime.limits_time:
             call.timeout_s = timeout_s
             self.timed[call] = None
+        for each in self.observers:
+            each.issuing(call)
         try:
             self.runtime.dispatch(call)
         except BaseException:
             self.abandon([call])
             raise
+        for each in self.observers:
+            each.issued(call)
         return call
 
     def collect(self, *, timeout: float | None = None) -> None:
@@ -190,10 +220,15 @@ class Driver(Site):
         self.has_waited(arrivals=False)
         if self.runtime.dead or self.timed:
             timeout = self._next_alarm(timeout)
+        began = perf_counter_ns()
         if timeout is None and self.runtime.has_processes:
             self._wait_with_patience()
         else:
             self.runtime.wait(self.mailbox, timeout=timeout)
+        ended = perf_counter_ns()
+        self.waited_ns += ended - began
+        if self.spans is not None:
+            self.spans.append(WorkSpan("wait", began, ended))
         self.see_finished()
 
     def has_waited(self, *, arrivals: bool = True) -> None:
@@ -204,8 +239,8 @@ class Driver(Site):
     def see_finished(self) -> None:
         """Tell the owners of all calls that are finished."""
         finished = self.mailbox.finished
-        if isinstance(self.tape, RunRecorder):
-            self.tape.collected(finished, turn=self.turns if self.asked_from_outside else None)
+        for each in self.observers:
+            each.collected(finished, turn=self.turns if self.asked_from_outside else None)
         while finished:
             call = finished.popleft()
             if call in self.mailbox.in_flight:
@@ -222,8 +257,9 @@ class Driver(Site):
     def _answered(self, call: Call) -> None:
         was_alive = call.shard.handle is not None
         self.runtime.answered(call)
-        if isinstance(self.tape, RunRecorder) and not call.number and was_alive and call.shard.handle is None:
-            self.tape.died(call.shard, turn=self.turns)
+        if was_alive and call.shard.handle is None and call.lost:
+            for each in self.observers:
+                each.died(call.shard, call, turn=self.turns)
 
     def _wait_with_patience(self) -> None:
         """Wait for an answer. If none comes for long, say whom it waits for; end an actor that counts as hung."""
@@ -271,9 +307,9 @@ class Driver(Site):
                 self.runtime.kill(call.shard.handle)
         before = [shard for shard in self.runtime.dead if shard.handle is None]
         self.runtime.restart_dead()
-        if isinstance(self.tape, RunRecorder):
-            turn = self.turns if self.asked_from_outside else None
-            self.tape.restarted([shard for shard in before if shard not in self.runtime.dead], turn=turn)
+        back = [shard for shard in before if shard not in self.runtime.dead]
+        for each in self.observers:
+            each.restarted(back, turn=self.turns if self.asked_from_outside else None)
         alarm = min([self.runtime.next_restart_at(), *map(self.runtime.deadline, self.timed)])
         return timeout if timeout == 0 or alarm == float("inf") else max(alarm - now, MIN_WAIT_S)
 
@@ -304,6 +340,7 @@ class Driver(Site):
 
     def forget(self) -> None:
         """The run is over: leave nothing of it in the session."""
+        self.ended = self.unrecorded_now()
         self.abandon(self.mailbox.in_flight)
         if not self.runtime.closed:
             handles = [shard.handle for pool in self.pools for shard in pool.shards if shard.handle is not None]

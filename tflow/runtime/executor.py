@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from time import perf_counter_ns
 from types import TracebackType
 from typing import TYPE_CHECKING, ClassVar, Generic, Self, cast
 
@@ -22,14 +23,17 @@ from tflow.runtime.base import Call, Runtime
 from tflow.runtime.build import CELLS, Maker, build
 from tflow.runtime.cell import Cell, attempt_all
 from tflow.runtime.driver import Driver
+from tflow.runtime.frames import fold
 from tflow.runtime.gather import Gather
 from tflow.runtime.host import Reply
 from tflow.runtime.ledger import Ledger
 from tflow.runtime.local import LocalRuntime
 from tflow.runtime.messages import LiveCell
+from tflow.runtime.observer import Death, WorkSpan
 from tflow.runtime.recording import Differs, ReplayRuntime, RunRecorder
 from tflow.runtime.report import ledger_of, stats_of
 from tflow.runtime.stats import RunStats
+from tflow.runtime.trace import RunTrace
 from tflow.types import NOWHERE, Provenance, T, U, W
 
 if TYPE_CHECKING:
@@ -42,6 +46,7 @@ DRIVER_CELLS: dict[type[nodes.Node], Maker] = {
     nodes.ForEach: LiveCell,
     nodes.GatherSync: feed.rounds,
     nodes.GatherWhole: feed.whole_rounds,
+    nodes.GatherTogether: feed.TogetherRounds,
     nodes.GatherAsync: feed.stream,
     nodes.CallActor: feed.FedRounds,
     nodes.HandOff: feed.FedStream,
@@ -78,6 +83,7 @@ class Run(Generic[T]):
         fuse: bool,
         resume: Resumable | None = None,
         record: str | os.PathLike[str] | None = None,
+        trace: str | os.PathLike[str] | None = None,
     ) -> None:
         self._closed = True  # until everything below has worked
         saved = None if resume is None else saved_run(resume, plan.fingerprint)
@@ -97,7 +103,9 @@ class Run(Generic[T]):
         self._driver = Driver(plan.node, self._runtime, seed=seed, fuse=fuse)
         self._driver.resumed = saved
         if record is not None:
-            self._driver.tape = RunRecorder(Path(record), plan.fingerprint, seed, None if saved is None else saved.name)
+            self._driver.record(RunRecorder(Path(record), plan.fingerprint, seed, None if saved is None else saved.name))
+        if trace is not None:
+            self._driver.observers.append(RunTrace(Path(trace), self._driver))
         if isinstance(self._runtime, ReplayRuntime):
             self._runtime.check(plan.fingerprint, None if saved is None else saved.name)
             self._driver.stops_at = self._runtime.stops_at
@@ -106,6 +114,8 @@ class Run(Generic[T]):
         self._shown = False
         self._ended = False
         self._failure: BaseException | None = None
+        self._given_at = 0
+        """When the consumer was given the last item, if the run is traced."""
         self._provenance = NOWHERE
         self._fingerprint = ""
         self._checkpoint = None if saved is None else saved.folder
@@ -130,7 +140,8 @@ class Run(Generic[T]):
     def _items(self) -> Iterator[T]:
         """Poll the sink until the stream or its time is over."""
         self._repeat_outside()
-        shown_at = self._driver.now()
+        shown_at, driver = self._driver.now(), self._driver
+        self._taken()
         try:
             while not self._ended and not (self._driver.is_over and self._shown):
                 if self._attention and self._stops():
@@ -141,7 +152,12 @@ class Run(Generic[T]):
                         value, self._provenance = answer
                         self._shown = True
                         shown_at = 0.0
-                        yield cast("T", value)
+                        if driver.spans is None:
+                            yield value  # type: ignore[misc]  # the sink yields T, and a cast would cost more than the item
+                        else:
+                            self._given_at = perf_counter_ns()
+                            yield cast("T", value)
+                            self._taken()
                     elif answer is not SKIP:
                         self._rest(answer)
                         break
@@ -153,7 +169,14 @@ class Run(Generic[T]):
             raise
         except BaseException as error:
             self._fail(error)
+            fold(error)
             raise
+
+    def _taken(self) -> None:
+        """The consumer asks again: note how long it had the last item, if the run is traced."""
+        if self._driver.spans is not None and self._given_at:
+            self._driver.spans.append(WorkSpan("consumer", self._given_at, perf_counter_ns()))
+            self._given_at = 0
 
     def _went_on(self, answer: Answer | None, shown_at: float) -> float:
         """After some polls without a pause: see whether something is wrong."""
@@ -196,18 +219,24 @@ class Run(Generic[T]):
 
     def _started(self) -> Cell:
         if self._sink is None:
-            driver = self._driver
-            driver.began = driver.now()
-            if driver.resumed is not None:
-                driver.resumed.give(driver)
-            sink = build(self.plan.node, driver, fuse=driver.fuse, cells=DRIVER_CELLS)
-            if driver.resumed is not None:
-                driver.resumed.load(driver)
-                driver.resumed = None
-            if self._seconds is not None:
-                driver.ends_at = driver.began + self._seconds
-            self._sink = sink
+            began = perf_counter_ns()
+            with self._noted("start"):
+                self._sink = self._built()
+            self._driver.starting_s += (perf_counter_ns() - began) / 1e9
         return self._sink
+
+    def _built(self) -> Cell:
+        driver = self._driver
+        driver.began = driver.now()
+        if driver.resumed is not None:
+            driver.resumed.give(driver)
+        sink = build(self.plan.node, driver, fuse=driver.fuse, cells=DRIVER_CELLS)
+        if driver.resumed is not None:
+            driver.resumed.load(driver)
+            driver.resumed = None
+        if self._seconds is not None:
+            driver.ends_at = driver.began + self._seconds
+        return sink
 
     def _rest(self, answer: Answer) -> None:
         """The sink has no item: wait for what is in flight, end, or explain why nothing can ever happen."""
@@ -294,6 +323,21 @@ class Run(Generic[T]):
         Law: both sums hold after every poll.
         """
         return ledger_of(self._driver)
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the first item was asked for, until now or until it was over; with those before it was resumed."""
+        return self._driver.seconds if self._sink is not None else 0.0
+
+    @property
+    def starting_s(self) -> float:
+        """How much of that it took to make the actors."""
+        return self._driver.starting_s
+
+    @property
+    def deaths(self) -> tuple[Death, ...]:
+        """The actors that died, and when they were restarted."""
+        return tuple(self._driver.deaths.deaths)
 
     @property
     def seed(self) -> int:
@@ -426,13 +470,22 @@ class Run(Generic[T]):
     @contextmanager
     def _saving(self) -> Iterator[None]:
         """Note in a recording that the run is saved here."""
-        if isinstance(self._driver.tape, RunRecorder):
-            self._driver.tape.saved(turn=self._driver.turns, settled=self._runtime.has_processes)
+        for each in self._driver.observers:
+            each.saved(turn=self._driver.turns, settled=self._runtime.has_processes)
         self._driver.asked_from_outside = True
         try:
-            yield
+            with self._noted("save"):
+                yield
         finally:
             self._driver.asked_from_outside = False
+
+    @contextmanager
+    def _noted(self, what: str) -> Iterator[None]:
+        """Note how long something takes, if the run is traced."""
+        began = perf_counter_ns()
+        yield
+        if self._driver.spans is not None:
+            self._driver.spans.append(WorkSpan(what, began, perf_counter_ns()))
 
     def save(self, path: str | os.PathLike[str], facts: Mapping[str, object] | None = None) -> None:
         """Write a checkpoint: a new folder with the state of everything that the run has. ``plan.run(resume=path)`` goes on from
@@ -454,8 +507,8 @@ class Run(Generic[T]):
             write(Path(path), make, {**known, **(facts or {})}, self._checkpoint)
         self._checkpoint = Path(path).resolve()
         remember(self._driver, self._checkpoint)
-        if isinstance(self._driver.tape, RunRecorder):
-            self._driver.tape.kept(turn=self._driver.turns)
+        for each in self._driver.observers:
+            each.kept(turn=self._driver.turns)
 
     # ------------------------------------------------------------------- the end
 
@@ -467,8 +520,7 @@ class Run(Generic[T]):
         steps: list[Callable[[], object]] = [] if self._sink is None else [self._sink.close]
         steps += [cell.abandon_outbox for cell in self._driver.cells if isinstance(cell, LiveCell)]
         steps.append(self._driver.forget)
-        if isinstance(self._driver.tape, RunRecorder):
-            steps.append(self._driver.tape.close)
+        steps += [each.close for each in self._driver.observers]
         if self._own_session:
             steps.append(self._runtime.close)
         attempt_all(steps)

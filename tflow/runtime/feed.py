@@ -7,16 +7,22 @@ answered, or are known to be dead, before a round goes back: no actor ever waits
 
 from __future__ import annotations
 
+import math
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import repeat
+from typing import cast
 
 from tflow.combinators import nodes
 from tflow.errors import ShardFailed, TflowError
 from tflow.runtime.answers import DONE, SKIP, WAITING, Answer, Ready
+from tflow.runtime.buffer import Buffer
 from tflow.runtime.cell import Cell, Site
 from tflow.runtime.gather import EVERYTHING, Gather, Rounds, ShardLink, Stream
 from tflow.runtime.refs import Remote, fetched
 from tflow.runtime.shards import LiveShard
+from tflow.runtime.unary import united
 
 
 class FedGather(Gather):
@@ -42,7 +48,7 @@ class FedGather(Gather):
 
     @property
     def is_collective(self) -> bool:
-        return self.feeds == "all"
+        return self.feeds in ("all", "own")
 
     def portions(self, ready: Ready, free: list[ShardLink]) -> list[tuple[ShardLink, Ready | None]]:
         """Which of the shards that have room gets what of an item; one that will get no more gets None."""
@@ -51,8 +57,11 @@ class FedGather(Gather):
         item, origin = ready
         if isinstance(whole := self.ups[0], WholeRounds):
             self.note_deaths()
-            present = {link.shard for link in whole.gave}
-            return [(link, ready if link.shard in present else None) for link in free if not link.ended]
+            shares = repeat(item) if self.feeds == "all" else item
+            portions = {
+                link.shard: (share, origin) for link, share in zip(whole.gave, cast("Iterable[object]", shares), strict=False)
+            }
+            return [(link, portions.get(link.shard)) for link in free if not link.ended]
         members = fetched(item) if type(item) is Remote else item
         there = [link for link in self.links if not link.shard.draining]
         if not isinstance(members, list) or len(members) != len(there):
@@ -196,8 +205,6 @@ class FedStream(FedGather):
 class WholeRounds(Rounds):
     """Rounds of one item of every shard: the first half of a collective."""
 
-    node: nodes.GatherWhole
-
     @property
     def is_collective(self) -> bool:
         return True
@@ -212,6 +219,8 @@ class WholeRounds(Rounds):
         for link in self.links:
             if link.shard in shards:
                 link.ended = link.dead = True
+        if self.ups and isinstance(self.ups[0], WholeRounds):
+            self.ups[0].leave(shards)
 
     def on_round(self, asked: list[ShardLink]) -> None:
         self.gave = [link for _, link in self.buffer]
@@ -258,6 +267,80 @@ class WholeFedRounds(WholeRounds, FedRounds):
     def on_round(self, asked: list[ShardLink]) -> None:
         super().on_round(asked)
         self.holding = list(self.gave)
+
+
+class TogetherRounds(WholeRounds):
+    """Rounds of up to so many items of every shard: ``par_batch_together``."""
+
+    node: nodes.GatherTogether
+
+    def __init__(self, node: nodes.Node, ups: tuple[Cell, ...], site: Site) -> None:
+        self.counts: dict[int, int] = {}
+        """How many items of the round each shard has given, by its link."""
+        super().__init__(node, ups, site)
+
+    def answers(self) -> Iterator[Answer]:
+        while True:
+            self.catch_up()
+            if not self.asked:
+                self.asked = [link for link in self.links if not link.ended]
+                self.counts = dict.fromkeys((link.index for link in self.asked), 0)
+                for link in self.asked:
+                    self.ask(link)
+            if not self.asked:
+                break
+            while self.goes_on():
+                yield self.wait()
+            self.asked = []
+            if shares := self.shares():
+                yield shares
+        while True:
+            yield self.end()
+
+    def goes_on(self) -> bool:
+        """Take in what has arrived, and ask for more; False when the round is over."""
+        while self.ready:
+            link, before = self.ready.popleft(), len(self.buffer)
+            self.receive(link)
+            self.counts[link.index] += len(self.buffer) - before
+            self.ask(link)
+        return any(link.calls for link in self.asked)
+
+    def ask(self, link: ShardLink) -> None:
+        """Ask a shard for the next items of a round, unless it has given all of them, or enough others have."""
+        missing = self.node.size - self.counts[link.index]
+        if missing <= 0 or link.ended or self.failure is not None or self.has_enough():
+            return
+        most = self.site.runtime.most_items(self.node.per_call)
+        budget = min(most, missing) if isinstance(most, int) else replace(most, items=min(most.items, missing))
+        self.issue(link, count=budget)
+
+    def has_enough(self) -> bool:
+        """True if the wanted share of the shards that are there has given all items, or has no more."""
+        there = [link for link in self.asked if not link.dead]
+        full = [link for link in there if link.ended or self.counts[link.index] >= self.node.size]
+        return len(full) >= math.ceil(self.node.share * len(there) - 1e-9)
+
+    def shares(self) -> Ready | None:
+        """The items of the round, a list for each shard that gave some. What the dead had given is lost with them."""
+        given: dict[ShardLink, list[Ready]] = {}
+        self.drop("failed" if self.failure is not None else "lost", self.forget_unless_whole())
+        for _ in range(len(self.buffer)):
+            ready, link = self.buffer.take()
+            given.setdefault(link, []).append(self.delivered(ready, link))
+        self.gave = sorted(given, key=lambda link: link.index)
+        if not given:
+            return None
+        origins = [ready for link in self.gave for ready in given[link]]
+        self.shown += 1 - len(origins)
+        return [[value for value, _ in given[link]] for link in self.gave], united(origins)
+
+    def forget_unless_whole(self) -> int:
+        """Forget what cannot be shown: all of a round that failed, and what the dead gave. Returns how much that was."""
+        before = len(self.buffer)
+        kept = [] if self.failure is not None else [(ready, link) for ready, link in self.buffer if not link.dead]
+        self.buffer = Buffer(kept)
+        return before - len(kept)
 
 
 def whole_rounds(node: nodes.GatherWhole, ups: tuple[Cell, ...], site: Site) -> Cell:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import chain, count
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -12,6 +13,7 @@ from tflow.combinators.actors import Actors
 from tflow.errors import CheckpointError, NoHealthyShards, TflowError
 from tflow.runtime.answers import DONE, SKIP, WAITING, Answer, Blocked, Ready
 from tflow.runtime.base import Call
+from tflow.runtime.buffer import Buffer
 from tflow.runtime.cell import Cell, Site
 from tflow.runtime.driver import Driver
 from tflow.runtime.host import Reply, Request
@@ -24,6 +26,8 @@ from tflow.types import TimeBudget
 if TYPE_CHECKING:
     from tflow.runtime.checkpoint_names import CheckpointNames
 
+MOST_GATED = 64
+"""Items that a call with a time budget may bring at most, if a gate counts them."""
 EVERYTHING = 2**62
 """A fed shard answers with all that its input gives."""
 
@@ -137,7 +141,7 @@ class Gather(Cell):
         self.on_death, self.timeout_s = node.on_death, node.timeout_s
         self.position = site.positions[node]
         self.by_ref = node in site.carriers
-        self.buffer: deque[tuple[Ready, ShardLink]] = deque()
+        self.buffer: Buffer = Buffer()
         self.failure: TflowError | None = None
         self.staleness: dict[str, Staleness] = {}
         self.links: list[ShardLink] = []
@@ -237,7 +241,7 @@ class Gather(Cell):
             self.site.count(link.shard.pool.actors, reply.env_steps, reply.items)
         if not isinstance(self.node, nodes.CallActor):  # which counts what it is given
             self.seen += len(reply.items)
-        self.buffer.extend((ready, link) for ready in zip(reply.items, reply.origins, strict=True))
+        self.buffer.add(reply, link)
 
     def on_actor_lost(self, link: ShardLink) -> None:
         """Apply ``on_death``: a call was lost with its actor."""
@@ -272,7 +276,9 @@ class Gather(Cell):
 
     def deliver(self) -> Ready:
         """Hand over the next item and note how old it is."""
-        ready, link = self.buffer.popleft()
+        return self.delivered(*self.buffer.take())
+
+    def delivered(self, ready: Ready, link: ShardLink) -> Ready:
         self.shown += 1
         self.site.counters.delivered += 1
         if self.makes_items and link.shard.pool.versions:
@@ -323,7 +329,7 @@ class Gather(Cell):
             self.links.append(link)
         known = {link.index: link for link in self.links}
         self.numbers = count(state.pop("next"))
-        self.buffer = deque((ready, known[index]) for ready, index in state.pop("buffer"))
+        self.buffer = Buffer((ready, known[index]) for ready, index in state.pop("buffer"))
         dead = state.pop("last_dead")
         self.last_dead = None if dead is None else known[dead]
         super().load({name: _linked(value, known) for name, value in state.items()}, names)
@@ -465,9 +471,10 @@ class Stream(Gather):
         self.finished.append(link)
 
     def answers(self) -> Iterator[Answer]:
+        buffer, deliver = self.buffer, self.deliver if self.node.max_staleness is None else self.deliver_unless_stale
         while True:
-            while self.buffer:
-                yield self.deliver_unless_stale()
+            while buffer:
+                yield deliver()
             self.catch_up()
             why = self.ask_again()
             if self.ready:
@@ -487,7 +494,7 @@ class Stream(Gather):
         closed, why = [], ""
         for link in self.finished:
             while len(link.calls) < self.node.in_flight and not link.ended and link.up_to_date:
-                count = self.site.runtime.most_items(self.node.per_call)
+                count = self.site.runtime.most_items(self.per_call(link))
                 why = self.gate_refusal(link, count)
                 if why:
                     closed.append(link)
@@ -496,12 +503,17 @@ class Stream(Gather):
         self.finished = closed
         return why if closed else ""
 
+    def per_call(self, link: ShardLink) -> int | TimeBudget:
+        """How many items a call brings. Behind a gate all that it may bring count as asked for, so it may not bring many."""
+        found = self.node.per_call
+        many = isinstance(found, TimeBudget) and link.source.gate is not None
+        return replace(found, items=min(found.items, MOST_GATED)) if many and isinstance(found, TimeBudget) else found
+
     def deliver_unless_stale(self) -> Answer:
         """Deliver the next item, or drop it if it exceeds ``max_staleness``."""
-        (_, origin), link = self.buffer[0]
+        ready, link = self.buffer.take()
         limit = self.node.max_staleness
-        if limit is None or max(link.shard.pool.staleness(origin.versions).values(), default=0) <= limit:
-            return self.deliver()
-        self.buffer.popleft()
+        if limit is None or max(link.shard.pool.staleness(ready[1].versions).values(), default=0) <= limit:
+            return self.delivered(ready, link)
         self.drop("stale")
         return SKIP

@@ -8,18 +8,20 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, NamedTuple, cast
 
-from tflow.combinators import nodes
+from tflow.combinators import graph, nodes
 from tflow.combinators.methods import bound
 from tflow.errors import OperatorError, TflowError
 from tflow.runtime.answers import DONE, SKIP, Ready
 from tflow.runtime.build import build
 from tflow.runtime.cell import Cell, Site, attempt_all
 from tflow.runtime.checkpoint_names import CheckpointNames
+from tflow.runtime.observer import WorkSpan
 from tflow.runtime.stats import Reading
 from tflow.runtime.unary import Inbox
-from tflow.types import Provenance, Shard, Source, TimeBudget, steps_of
+from tflow.types import CallOrigins, Provenance, Shard, Source, TimeBudget, steps_of
 
 if TYPE_CHECKING:
     from tflow.state.folders import ArrayFile, Written
@@ -37,6 +39,8 @@ class Piggyback(NamedTuple):
     state: State
     versions: Mapping[str, int]
     """Per policy, the version of the weights that the actor has once it has applied the state."""
+    traced: int = 0
+    """The number of the call if the actor shall say when it worked on it."""
 
 
 NO_PIGGYBACK = Piggyback({}, {})
@@ -64,7 +68,7 @@ class Reply(NamedTuple):
     """The answer to one call. What was done before an error is kept."""
 
     items: list[object]
-    origins: list[Provenance]
+    origins: Sequence[Provenance]
     """Where each item comes from."""
     unused: int
     """Input that a shard was fed and will never use, because it has ended."""
@@ -73,6 +77,8 @@ class Reply(NamedTuple):
     env_steps: int
     readings: dict[int, Reading]
     """Totals so far, by position in the plan."""
+    spans: tuple[WorkSpan, ...] = ()
+    """When the actor has worked since its last answer, if the run is traced."""
 
 
 NOTHING = Reply([], [], 0, False, None, 0, {})
@@ -81,12 +87,14 @@ NOTHING = Reply([], [], 0, False, None, 0, {})
 class ActorSite(Site):
     """An actor as a place where cells run, for one chain."""
 
-    def __init__(self, host: Host, resume: Mapping[int, int]) -> None:
+    def __init__(self, host: Host, resume: Mapping[int, int], *, numbers_items: bool) -> None:
         super().__init__(shard=host.place, seed=str(host.shard.index))
         self.host = host
         self.actor = host.actor
+        self.numbers_items = numbers_items
         self.resume = resume
         self.versions: Mapping[str, int] = {}
+        self.spans = host.spans
 
     def stamp(self) -> Provenance:
         shard = self.host.shard
@@ -109,17 +117,38 @@ class Host:
         self.chains: dict[ChainKey, tuple[Cell, ActorSite]] = {}
         self.methods: dict[Callable[..., object], Callable[..., object]] = {}
         """The actor's own version of each method that was asked for."""
+        self.spans: list[WorkSpan] | None = None
+        """When it has worked, not yet told; None if nobody wants to know."""
 
     @property
     def place(self) -> str:
         return f"{self.shard.actors}[{self.shard.index}]"
 
+    def do(self, method: str, piggyback: Piggyback, args: tuple[object, ...]) -> Reply:
+        """Run one call. If the run is traced, the answer tells when it ran, and what was not told before."""
+        run: Callable[..., Reply] = getattr(self, method)
+        if not piggyback.traced:
+            if self.spans:  # of a trace that is over, or of another run
+                self.spans.clear()
+            return run(piggyback, *args)
+        if self.spans is None:
+            self.spans = []
+            for _, site in self.chains.values():
+                site.spans = self.spans
+        began = perf_counter_ns()
+        try:
+            reply = run(piggyback, *args)
+        finally:
+            self.spans.append(WorkSpan(method, began, perf_counter_ns(), piggyback.traced))
+        told = tuple(self.spans)
+        self.spans.clear()
+        return reply._replace(spans=told)
+
     def pull(self, piggyback: Piggyback, request: Request) -> Reply:
         """Apply the state updates, then answer with items."""
         self.take(piggyback.state)
         if request.program is not None and request.key not in self.chains:
-            site = ActorSite(self, request.resume)
-            self.chains[request.key] = build(request.program, site, fuse=request.fuse), site
+            self.chains[request.key] = self._built(request.program, request.resume, fuse=request.fuse)
         cell, site = self.chains[request.key]
         site.versions = piggyback.versions
         inboxes = [inbox for inbox in site.cells if isinstance(inbox, Inbox)]
@@ -128,27 +157,46 @@ class Host:
             inbox.complete = request.last
         return self._answer(cell, site, request, inboxes)
 
+    def _built(self, program: nodes.Node, resume: Mapping[int, int], *, fuse: bool) -> tuple[Cell, ActorSite]:
+        """The cells of a program."""
+        is_chain = fuse and all(node.step is not None or type(node) is nodes.Pulled for node in graph.walk(program))
+        site = ActorSite(self, resume, numbers_items=is_chain)
+        return build(program, site, fuse=fuse), site
+
     def _answer(self, cell: Cell, site: ActorSite, request: Request, inboxes: list[Inbox]) -> Reply:
         items: list[object] = []
         origins: list[Provenance] = []
         ended, error, unused = False, None, 0
-        has_room = within(request.most, items)
+        is_full, before, seen = fills(request.most), self.made, cell.seen
         try:
-            while has_room():
-                answer = cell.poll()
+            for answer in cell.stream:
                 if type(answer) is tuple:
                     items.append(answer[0])
                     origins.append(answer[1])
+                    if is_full(answer[0]):
+                        break
                 elif answer is not SKIP:
                     ended = answer is DONE
                     break
         except TflowError as failure:
             error = failure
+        finally:
+            if site.numbers_items:
+                self.made += cell.seen - seen
         for inbox in inboxes if ended else ():
             unused += len(inbox.waiting)
             inbox.waiting.clear()
         readings = {node.position: reading for each in site.cells for node, reading in each.readings()}
-        return Reply(items, origins, unused, ended, error, 0 if inboxes else steps_of(items), readings)
+        found = self._numbered(cast("list[int]", origins), before - seen, site.versions) if site.numbers_items else origins
+        return Reply(items, found, unused, ended, error, 0 if inboxes else steps_of(items), readings)
+
+    def _numbered(self, numbers: list[int], ahead: int, versions: Mapping[str, int]) -> CallOrigins:
+        """Where items come from, given their numbers in the chain, which the numbers in the actor are ``ahead`` of."""
+        if numbers and numbers[-1] - numbers[0] == len(numbers) - 1:
+            found: Sequence[int] = range(numbers[0] + ahead, numbers[-1] + ahead + 1)
+        else:
+            found = [number + ahead for number in numbers]
+        return CallOrigins(self.shard.actors, self.shard.index, self.shard.incarnation, versions, found)
 
     def arrive(self, piggyback: Piggyback) -> Reply:
         """Apply the state updates, and nothing else."""
@@ -174,11 +222,14 @@ class Host:
         own = self.methods.get(method) or bound(method, self.actor)
         if not isinstance(own, partial):  # a method of its class: there are only so many
             self.methods[method] = own
+        began = perf_counter_ns()
         try:
             return own(*args)
         except Exception as error:
-            name = getattr(method, "__qualname__", repr(method))
-            raise OperatorError(name, item=0, cause=error, shard=self.place) from error
+            raise OperatorError(name_of(method), item=0, cause=error, shard=self.place) from error
+        finally:
+            if self.spans is not None:
+                self.spans.append(WorkSpan(name_of(method), began, perf_counter_ns()))
 
     def save(self, run: int, file: ArrayFile | None = None) -> Encoded | Written:
         """The state of the actor and of the chains that a run has in it; its arrays go into a file, if one is named that can be
@@ -212,8 +263,8 @@ class Host:
         self.forget(run)  # if it is given to it once more
         found, names = dict(programs), CheckpointNames()
         for chain in state["chains"]:
-            key, site = (chain["position"], chain["link"]), ActorSite(self, chain["resume"])
-            self.chains[run, *key] = build(found[key], site, fuse=fuse), site
+            key = (chain["position"], chain["link"])
+            _, site = self.chains[run, *key] = self._built(found[key], chain["resume"], fuse=fuse)
             for cell, saved in zip(site.cells, chain["cells"], strict=True):
                 cell.load(saved, names)
             for cell in site.cells:
@@ -234,18 +285,29 @@ class Host:
             close()
 
 
-def within(most: int | TimeBudget, items: list[object]) -> Callable[[], bool]:
-    """What says, before each item, whether there is room for it in the answer."""
-    if not isinstance(most, TimeBudget):
-        return lambda: len(items) < most
-    until, size, counted = time.perf_counter() + most.seconds, 0, 0
+def name_of(method: Callable[..., object]) -> str:
+    """What traces and errors call a method."""
+    return str(getattr(method, "__qualname__", repr(method)))
 
-    def has_room() -> bool:
-        nonlocal size, counted
-        size, counted = size + sum(map(bytes_in, items[counted:])), len(items)
-        return not items or (counted < most.items and size < most.megabytes * 2**20 and time.perf_counter() < until)
 
-    return has_room
+def fills(most: int | TimeBudget) -> Callable[[object], bool]:
+    """What says, after each item of an answer, whether that is full."""
+    bounds = most if isinstance(most, TimeBudget) else TimeBudget(0.0, most, 0.0)
+    clock = time.perf_counter
+    until, bytes_left, items_left = clock() + bounds.seconds, bounds.megabytes * 2**20, bounds.items
+
+    def is_full(item: object) -> bool:
+        nonlocal bytes_left, items_left
+        items_left -= 1
+        bytes_left -= 16 if type(item) in NUMBERS else bytes_in(item)
+        return items_left <= 0 or bytes_left <= 0 or clock() >= until
+
+    def is_enough(_: object) -> bool:
+        nonlocal items_left
+        items_left -= 1
+        return items_left <= 0
+
+    return is_full if isinstance(most, TimeBudget) else is_enough
 
 
 NUMBERS = {int, float, bool, type(None)}

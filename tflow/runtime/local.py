@@ -81,7 +81,8 @@ class LocalRuntime(Runtime):
 
     def perform(self, call: Call) -> object:
         """Do inside the actor what the call asks for."""
-        return getattr(call.shard.handle, call.method)(call.piggyback, *call.args)
+        assert isinstance(call.shard.handle, Host)
+        return call.shard.handle.do(call.method, call.piggyback, call.args)
 
     def cancel(self, calls: Collection[Call]) -> list[Call]:
         cancelled = [call for call in self.queue if call in calls]

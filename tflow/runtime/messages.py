@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Never, cast
 
@@ -12,10 +13,10 @@ from tflow.combinators.actors import Actors, Resident
 from tflow.combinators.signatures import actors_named_by
 from tflow.combinators.travel import own_copy
 from tflow.errors import PlanError
-from tflow.runtime.answers import WAITING, Answer, Ready
+from tflow.runtime.answers import DONE, WAITING, Answer, Ready
 from tflow.runtime.base import Call, Runtime
 from tflow.runtime.cell import Cell, Site
-from tflow.runtime.chain import first_state
+from tflow.runtime.chain import first_state, rest_of
 from tflow.runtime.driver import Driver
 from tflow.runtime.report import RunProgress
 from tflow.runtime.shards import LivePool, LiveShard
@@ -142,6 +143,8 @@ class LiveCell(Cell):
         self.memory = first_state(site, node, self.op.init) if isinstance(self.op, StatefulLiveOp) else None
         self.held: Ready | None = None
         """Waits until everything that was sent for it has left."""
+        self.left: list[object] | None = None
+        """What the operator shows after its last item; None until its input has ended."""
         super().__init__(node, ups, site)
 
     def answers(self) -> Iterator[Answer]:
@@ -153,11 +156,15 @@ class LiveCell(Cell):
                 ready, self.held = self.held, None
                 self.shown += 1
                 yield ready
-            answer = self.ups[0].poll()
+            answer = self.ups[0].poll() if self.left is None else DONE
             if type(answer) is tuple:
                 self.seen += 1
                 value, self.live.provenance = answer
                 self.held = self.apply(value), answer[1]
+            elif answer is DONE and self.left is None:
+                self.left = self.rest()
+            elif answer is DONE and self.left:
+                self.held = self.left.pop(0), self.live.provenance
             else:
                 yield answer
 
@@ -180,8 +187,14 @@ class LiveCell(Cell):
                 value = op.apply(self.live, cast("Never", value))
         except Exception as error:
             raise self.site.blame(self.node, self.seen - 1, error) from error
-        self.busy_ns += perf_counter_ns() - start
+        self.worked(start)
         return value
+
+    def rest(self) -> list[object]:
+        """What the operator shows, and sends, when its input has ended."""
+        if not isinstance(self.op, StatefulLiveOp):
+            return []
+        return rest_of(self.site, self.node, self.seen, partial(self.op.at_end, self.live, self.memory))
 
     def sent(self) -> bool:
         """Send what waits, in order, as long as the actors have room; True if nothing is left."""

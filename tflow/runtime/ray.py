@@ -176,6 +176,7 @@ class RayRuntime(Runtime):
             self.parcels[pool.actors] = self._packed(pool)
         strategy = self._strategy(pool, shard)
         options: dict[str, object] = {"max_restarts": 0, "max_task_retries": 0, "scheduling_strategy": strategy}
+        options["enable_task_events"] = False  # else the process that keeps Ray's tables grows with every call
         if place.gpus or place.custom or place.cpus is not None:  # an actor that asks for nothing reserves nothing
             options |= {"num_cpus": place.cpus or 0, "num_gpus": place.gpus, "resources": dict(place.custom)}
         actor = ray.remote(RemoteHost).options(**options).remote(self.parcels[pool.actors], shard, find_home)
@@ -355,10 +356,10 @@ class RayRuntime(Runtime):
         self._check_ray()
         try:
             message, beside = pack(call)
-            if call.by_ref:
-                call.ticket, call.box = handle.do_by_ref.remote(message, *beside)
-            else:
-                call.ticket = handle.do.remote(message, *beside)
+            sent = handle.by_ref if call.by_ref else handle.direct
+            answer = sent.again.remote() if message == handle.latest else sent.do.remote(message, *beside)
+            handle.latest = b"" if beside else message
+            call.ticket, call.box = answer if call.by_ref else (answer, None)
         except TflowError:
             raise
         except exceptions.RayError as error:

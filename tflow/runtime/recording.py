@@ -33,6 +33,7 @@ from tflow.errors import CheckpointError
 from tflow.runtime.base import Call, Mailbox
 from tflow.runtime.host import Reply, Request
 from tflow.runtime.local import LocalRuntime
+from tflow.runtime.observer import RunObserver
 from tflow.types import TimeBudget
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def surroundings() -> dict[str, str | None]:
     return {**versions(), "python": platform.python_version(), "machine": platform.machine(), **threads}
 
 
-class RunRecorder:
+class RunRecorder(RunObserver):
     """Writes down what happens. The file is made when something does: a run that never begins writes over no other."""
 
     def __init__(self, path: Path, plan: str, seed: int, resumes: str | None = None) -> None:
@@ -108,27 +109,24 @@ class RunRecorder:
         return now
 
     def collected(self, calls: Sequence[Call], *, turn: int | None) -> None:
-        """The driver has seen these answers; with ``turn``, while somebody asked from outside."""
         seen = [Arrival.of(call) for call in calls if call.number]
         self.write("c", *seen) if turn is None else self.write("o", turn, *seen)
 
     def restarted(self, shards: Sequence[LiveShard], *, turn: int | None) -> None:
-        """These actors were restarted."""
         for shard in shards:
             self.write("r", shard.pool.name, shard.index, *(() if turn is None else (turn,)))
 
-    def died(self, shard: LiveShard, *, turn: int) -> None:
-        """An actor was found dead by a call that has no number."""
-        self.write("d", shard.pool.name, shard.index, turn)
+    def died(self, shard: LiveShard, by: Call, *, turn: int) -> None:
+        """An actor was found dead; if the call has a number, that it was lost says so."""
+        if not by.number:
+            self.write("d", shard.pool.name, shard.index, turn)
 
     def saved(self, *, turn: int, settled: bool) -> None:
-        """The run is about to be saved; ``settled``: its actors have answered all calls."""
         self.write("s", turn, "settled" if settled else "queued")
         if self.file is not None:
             self.file.flush()  # a run that is killed is resumed from here
 
     def kept(self, *, turn: int) -> None:
-        """The checkpoint was written."""
         self.write("k", turn)
 
     def hashed(self, items: int, digest: str) -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from tflow.combinators import nodes
 from tflow.errors import OperatorError, TflowError, travelling
+from tflow.runtime import frames
 from tflow.runtime.border import Parcel
-from tflow.runtime.host import NOTHING, Host, Reply
+from tflow.runtime.host import NOTHING, Host
 from tflow.runtime.wire import Answer, pack_reply, unpack
 from tflow.types import Shard, rows_of, steps_of, summary_of
 
@@ -51,9 +51,11 @@ class RemoteHost:
 
     def __init__(self, make: Parcel[Callable[[Shard], object]], shard: Shard, find_home: Callable[[], NodeAddress]) -> None:
         self.place = place_of(shard)
+        type(self).__name__ = self.place  # by which Ray calls the process: it has this class to itself
         self.home = find_home()
         self.host: Host | None = None
         self.failure: BaseException | None = None
+        self.latest = b""
         try:
             self.host = Host(make.open(), shard)
             self.host.is_alone = True
@@ -71,10 +73,10 @@ class RemoteHost:
         """Run one call; the answer to a message is nothing."""
         if self.host is None:
             return StartFailed(f"its constructor raised {type(self.failure).__name__}: {self.failure}")
-        method = "a call"
+        method, self.latest = "a call", message
         try:
             method, piggyback, args = unpack(message, beside)
-            reply = cast("Reply", getattr(self.host, method)(piggyback, *args))
+            reply = self.host.do(method, piggyback, args)
         except BaseException as error:
             return self.failed(method, error)
         if reply is NOTHING:
@@ -89,7 +91,15 @@ class RemoteHost:
         if answer is None or isinstance(answer, (Failed, StartFailed)):
             return answer, []
         items, *rest = answer
-        return ([(steps_of(item), rows_of(item), summary_of(item)) for item in items], *rest), items
+        facts = [(steps_of(item), rows_of(item), summary_of(item)) for item in items]
+        return ([facts, *rest] if isinstance(answer, list) else (facts, *rest)), items
+
+    def again(self) -> object:
+        """Run the latest call once more. A call without arguments costs Ray and both processes less."""
+        return self.do(self.latest)
+
+    def again_by_ref(self) -> tuple[object, list[object]]:
+        return self.do_by_ref(self.latest)
 
     def save(self, run: int, file: ArrayFile | None) -> Encoded | Written | Failed:
         """The state of the actor and of what a run has in it."""
@@ -133,8 +143,15 @@ class RemoteHost:
     def note(self, error: BaseException) -> None:
         """Add where the error was raised: tracebacks do not travel."""
         origin = error.cause if isinstance(error, OperatorError) else error
-        lines = "".join(traceback.format_exception(origin))
+        lines = frames.told(origin)
         error.add_note(f"Raised in {self.place}, process {os.getpid()} on node {self.home.address}:\n{lines}")
+
+
+class Ways(NamedTuple):
+    """How an actor is called: Ray makes the methods at run time."""
+
+    do: Any  # Any: as said
+    again: Any  # Any: as said
 
 
 class Handle:
@@ -150,8 +167,10 @@ class Handle:
         sought: str,
     ) -> None:
         self.actor = actor
-        self.do = actor.do
-        self.do_by_ref = actor.do_by_ref.options(num_returns=2)
+        self.direct = Ways(actor.do, actor.again)
+        self.by_ref = Ways(actor.do_by_ref.options(num_returns=2), actor.again_by_ref.options(num_returns=2))
+        self.latest = b""
+        """The message that it was sent last, if nothing went beside it."""
         self.pool = shard.actors
         self.place = place_of(shard)
         self.needs = needs

@@ -46,6 +46,7 @@ def stats_of(driver: Driver) -> RunStats:
             for node, position in positions.items()
         ),
         driver.env_steps,
+        driver.waited_ns / 1e9,
     )
 
 

@@ -20,7 +20,7 @@ from tflow.combinators.labels import only_given
 from tflow.errors import Deadlock, OperatorError, PlanError
 from tflow.runtime.base import Call, Mailbox
 from tflow.runtime.border import SIMPLE, Parcel, is_frozen, serialised_copy
-from tflow.runtime.host import Host, Piggyback, Reply, Request
+from tflow.runtime.host import Host, Reply, Request
 from tflow.runtime.local import LocalRuntime
 from tflow.runtime.program import packed
 from tflow.runtime.shards import LivePool
@@ -33,6 +33,8 @@ TICK_S = 0.001
 """What every call takes."""
 READING_S = 1e-6
 """What a look at the clock takes, so that a driver that does nothing but wait for a time to come sees it come."""
+MOST_CHOSEN = 64
+"""Items that a call with a time budget brings at most here."""
 CALL_FAULTS = ("dies_before", "dies_after", "raises", "hangs", "slow")
 """How a call can fail to be answered at once."""
 
@@ -367,7 +369,7 @@ class SimRuntime(LocalRuntime):
         return serialised_copy(value)
 
     def most_items(self, per_call: int | TimeBudget) -> int:
-        return 1 + self.choose(per_call.items) if isinstance(per_call, TimeBudget) else per_call
+        return 1 + self.choose(min(per_call.items, MOST_CHOSEN)) if isinstance(per_call, TimeBudget) else per_call
 
     def spawn(self, pool: LivePool, shard: Shard) -> SimHost:
         if shard.incarnation and self.left["refuses"] and self.choose(2):
@@ -385,10 +387,8 @@ class SimRuntime(LocalRuntime):
         if host_of(call).gone:
             call.finish(lost="it had died before")
         else:
-            state, versions = call.piggyback
-            call.piggyback = Piggyback(
-                {key: (number, serialised_copy(value)) for key, (number, value) in state.items()}, versions
-            )
+            state = {key: (number, serialised_copy(value)) for key, (number, value) in call.piggyback.state.items()}
+            call.piggyback = call.piggyback._replace(state=state)
             call.args = tuple(map(arriving, call.args))
             self.queue.append(call)
 

@@ -68,6 +68,8 @@ class RunStats:
 
     operators: tuple[OperatorStats, ...]
     env_steps: int
+    waited_s: float = 0.0
+    """How long the driver has waited for answers; on the local runtime, actors work meanwhile."""
 
     def __getitem__(self, operator: str) -> OperatorStats:
         """The operator with this label, or whose label starts with it."""

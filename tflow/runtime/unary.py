@@ -47,8 +47,12 @@ def _again_and_again(values: Iterable[object]) -> Iterator[object]:
 class PullCell(SourceCell):
     """The source of a shard: calls on its actor. Each item is stamped with where and with which weights it was made."""
 
+    made_anew: ClassVar[frozenset[str]] = SourceCell.made_anew | {"origin"}
     node: nodes.Pulled
-    stamps = True
+
+    def __init__(self, node: nodes.Node, ups: tuple[Cell, ...], site: Site) -> None:
+        self.origin = "number" if site.numbers_items else "stamp"
+        super().__init__(node, ups, site)
 
     def stamp(self) -> Provenance:
         return self.site.stamp()
@@ -304,7 +308,7 @@ class FlattenCell(Cell):
             return cast("Iterable[object]", value)
         start = perf_counter_ns()
         members = cast("Iterable[object]", self.node.fn(value))
-        self.busy_ns += perf_counter_ns() - start
+        self.worked(start)
         return members
 
 

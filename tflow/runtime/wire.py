@@ -9,7 +9,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import cloudpickle
 
@@ -18,10 +18,11 @@ from tflow.errors import PlanError, TflowError
 from tflow.runtime.base import Call
 from tflow.runtime.border import SIMPLE, Parcel
 from tflow.runtime.host import Piggyback, Reply, Request
+from tflow.runtime.observer import WorkSpan
 from tflow.runtime.program import packed as packed_program
 from tflow.runtime.refs import Remote, has_remote
 from tflow.runtime.stats import Reading
-from tflow.types import Provenance, Shard, Source
+from tflow.types import SILENT, CallOrigins, Provenance, Shard, Source
 
 
 class Stored(NamedTuple):
@@ -57,15 +58,14 @@ def pack(call: Call) -> tuple[bytes, list[object]]:
         args = key, flat, resume, fuse, most, by_ref, [(to_slot(value, beside), origin) for value, origin in feed], last
     else:
         args = tuple(packed(value) if index == 0 else to_slot(value, beside) for index, value in enumerate(call.args))
-    return pickle.dumps((call.method, state, call.piggyback.versions, args), protocol=5), beside
+    return pickle.dumps((call.method, state, call.piggyback.versions, call.piggyback.traced, args), protocol=5), beside
 
 
 def unpack(message: bytes, beside: Sequence[object]) -> tuple[str, Piggyback, tuple[object, ...]]:
     """The method, the state and the arguments of a call."""
-    method, state, versions, args = pickle.loads(message)  # noqa: S301  # packed by our own driver
-    piggyback = Piggyback(
-        {(policy, unpacked(name)): (number, from_slot(value, beside)) for policy, name, number, value in state}, versions
-    )
+    method, state, versions, traced, args = pickle.loads(message)  # noqa: S301  # packed by our own driver
+    updates = {(policy, unpacked(name)): (number, from_slot(value, beside)) for policy, name, number, value in state}
+    piggyback = Piggyback(updates, versions, traced)
     if method == "pull":
         key, flat, resume, fuse, most, by_ref, feed, last = args
         fed = tuple((from_slot(value, beside), origin) for value, origin in feed)
@@ -74,32 +74,64 @@ def unpack(message: bytes, beside: Sequence[object]) -> tuple[str, Piggyback, tu
     return method, piggyback, (*fns, *(from_slot(value, beside) for value in args[1:]))
 
 
-Answer = tuple[list[object], list[object], int, bool, TflowError | None, int, Sequence[tuple[int, ...]]]
-"""A reply as it is sent."""
+Fields = tuple[
+    list[object],
+    Sequence[object],
+    int,
+    bool,
+    TflowError | None,
+    int,
+    Sequence[Sequence[int]],
+    Sequence[tuple[int | str, int, int, int]],
+]
+Answer = Fields | list[Any]  # Any: the same fields
+"""A reply as it is sent. As a list, which Ray sends without pickling, if it has only numbers and the like; then two numbers say
+where the items come from."""
 
 
 def pack_reply(reply: Reply, shard: Shard, versions: Mapping[str, int]) -> Answer:
     """Most items are made by the call that brings them: then the number of the item says where it comes from."""
+    readings = [(position, *reading) for position, reading in reply.readings.items()]
+    origins: Sequence[object] = (
+        reply.origins.numbers if isinstance(reply.origins, CallOrigins) else _shortened(reply.origins, shard, versions)
+    )
+    plain = reply.error is None and not reply.spans
+    if isinstance(origins, range) and plain and SILENT.issuperset(map(type, reply.items)):
+        ends = [origins.start, origins.stop]
+        return [reply.items, ends, reply.unused, reply.ended, None, reply.env_steps, [*map(list, readings)], []]
+    spans = [(what, began, ended, number) for what, began, ended, number in reply.spans]
+    return reply.items, origins, reply.unused, reply.ended, reply.error, reply.env_steps, readings, spans
+
+
+def _shortened(given: Sequence[Provenance], shard: Shard, versions: Mapping[str, int]) -> list[object]:
     origins: list[object] = []
-    for origin in reply.origins:
+    for origin in given:
         source = next(iter(origin.sources), None)
         own = origin.versions is versions and len(origin.sources) == 1 and source is not None
         at_home = own and source is not None and source[:3] == (shard.actors, shard.index, shard.incarnation)
         origins.append(source.sequence if at_home and source is not None else origin)
-    readings = [(position, *reading) for position, reading in reply.readings.items()]
-    return reply.items, origins, reply.unused, reply.ended, reply.error, reply.env_steps, readings
+    return origins
 
 
 def unpack_reply(answer: Answer, call: Call) -> Reply:
     """The reply to this call."""
-    items, origins, unused, ended, error, env_steps, readings = answer
+    items, origins, unused, ended, error, env_steps, readings, spans = answer
     pool, index, versions = call.shard.pool.name, call.shard.index, call.piggyback.versions
-    restored = [
-        Provenance(frozenset((Source(pool, index, call.incarnation, origin),)), versions) if isinstance(origin, int) else origin
-        for origin in origins
-    ]
     counts = {position: Reading(*reading) for position, *reading in readings}
-    return Reply(items, cast("list[Provenance]", restored), unused, ended, error, env_steps, counts)
+    restored: Sequence[Provenance]
+    if type(answer) is list:
+        restored = CallOrigins(pool, index, call.incarnation, versions, range(*cast("Sequence[int]", origins)))
+    elif isinstance(origins, range) or all(type(origin) is int for origin in origins):
+        restored = CallOrigins(pool, index, call.incarnation, versions, cast("Sequence[int]", origins))
+    else:
+        restored = [
+            Provenance(frozenset((Source(pool, index, call.incarnation, origin),)), versions)
+            if isinstance(origin, int)
+            else origin
+            for origin in cast("list[int | Provenance]", origins)
+        ]
+    noted = tuple(WorkSpan(what, began, ended, number) for what, began, ended, number in spans)
+    return Reply(items, restored, unused, ended, error, env_steps, counts, noted)
 
 
 def to_slot(value: object, beside: list[object]) -> object:

@@ -12,7 +12,7 @@ from tflow.combinators.travel import own_copy
 from tflow.testing.spy import Message, SpyRef, spy
 from tflow.testing.values import snapshot
 from tflow.testing.world import Surroundings, contained, global_seed
-from tflow.types import ActorOp, AnyOp, LiveOp, RefOp, Shard, Stateful, StatefulActorOp, StatefulLiveOp
+from tflow.types import ActorOp, AnyOp, LiveOp, RefOp, Shard, Stateful, StatefulActorOp, StatefulLiveOp, shows_at_end
 
 Item = Any  # Any: whatever the operator under test consumes
 Make = Callable[[Shard], object]
@@ -76,9 +76,26 @@ class Bench:
             return shown
         return self.op.apply(*beside, item)
 
+    def rest(self) -> list[object]:
+        """What is left when the input has ended."""
+        beside = [self.live or self.actor] if isinstance(self.candidate.op, (StatefulActorOp, StatefulLiveOp)) else []
+        if self.live is not None:
+            self.live.messages = []
+        return list(self.op.at_end(*beside, self.state)) if shows_at_end(self.candidate.op) else []
+
     def step(self, item: Item) -> object:
         """Process one item and return what the result, and what was sent, is made of."""
-        looked = snapshot(self.result(item))
+        return self.looked(self.result(item))
+
+    def end(self) -> list[object]:
+        """End the input, and return what is left, and was sent, as ``step`` does."""
+        left = self.rest()
+        if not self.messages:
+            return [snapshot(item) for item in left]
+        return [self.looked(left)]
+
+    def looked(self, result: object) -> object:
+        looked = snapshot(result)
         return (looked, [message.told for message in self.messages]) if self.messages else looked
 
     def renew(self) -> None:
@@ -98,9 +115,9 @@ def bench(candidate: Candidate, op: AnyOp | None = None, *, clean: bool = True) 
 
 
 def results(candidate: Candidate, items: list[Item], op: AnyOp | None = None) -> list[object]:
-    """What the operator gives for each of the items."""
+    """What the operator gives for each of the items, and when they have ended."""
     with bench(candidate, op) as at_work:
-        return [at_work.step(item) for item in items]
+        return [*(at_work.step(item) for item in items), *at_work.end()]
 
 
 def fresh(items: list[Item]) -> list[Item]:

@@ -22,6 +22,7 @@ from tflow.laws import (
     BOUNDED_MEMORY,
     CHUNKING,
     EQUIVALENCE,
+    LEFTOVERS,
     MESSAGES,
     OPERATOR_LAWS,
     RELEASE,
@@ -31,7 +32,7 @@ from tflow.laws import (
     LawBroken,
 )
 from tflow.testing import proofs
-from tflow.testing.bench import BESIDE, LIVE, Candidate, Item, Make, fresh
+from tflow.testing.bench import BESIDE, LIVE, STATEFUL, Candidate, Item, Make, fresh
 from tflow.testing.values import close
 from tflow.types import AnyOp, Columnar, Op, RefOp, Stateless
 
@@ -65,6 +66,8 @@ def applies(law: Law[...], op: AnyOp) -> bool:
     """Whether the law says anything about operators of this kind."""
     if law in (RELEASE, BOUNDED_MEMORY):
         return not op.batching
+    if law is LEFTOVERS:
+        return isinstance(op, STATEFUL)
     if law is CHUNKING:
         return not isinstance(op, LIVE)
     if law is TYPING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sized
 from itertools import cycle, islice
 from typing import Any, cast
 
@@ -20,6 +20,7 @@ from tflow.laws import (
     ENDS,
     ERROR_PROPAGATION,
     FINITENESS,
+    LEFTOVERS,
     MESSAGES,
     NO_TRACES,
     OWNERSHIP,
@@ -42,10 +43,12 @@ from tflow.testing.elsewhere import run_elsewhere
 from tflow.testing.reach import amount, change_arrays, kept, memory_in
 from tflow.testing.spy import Message
 from tflow.testing.values import POISONS, Poison, fits, poisoned, snapshot
-from tflow.types import AnyOp, Op, Shard, Stateless, steps_of
+from tflow.types import AnyOp, Op, Shard, Stateless, shows_at_end, steps_of
 
 MANY = 24
 """How many different items show what grows with each new one."""
+FOLLOWING = 40
+"""So many items later something must have been seen of one that was held back."""
 LONG = 12
 """Some mistakes show only after a while."""
 SIZES = (50, 100, 200)
@@ -61,7 +64,7 @@ def longer(items: list[Item]) -> list[Item]:
 def shown(candidate: Candidate, items: list[Item]) -> list[object]:
     """The results themselves."""
     with bench(candidate) as at_work:
-        return [at_work.result(item) for item in items]
+        return [*(at_work.result(item) for item in items), *at_work.rest()]
 
 
 # --------------------------------------------------------------------------- what it does to others
@@ -93,7 +96,7 @@ def releases_items(candidate: Candidate, items: list[Item]) -> None:
     if isinstance(candidate.op, BESIDE):  # an actor may store what it is given, but not show what has become of it
         untouched = results(candidate, longer(items))
         with bench(candidate) as at_work:
-            for item, expected in zip(longer(items), untouched, strict=True):
+            for item, expected in zip(longer(items), untouched, strict=False):  # more is left at the end
                 if at_work.step(item) != expected:
                     RELEASE.check("what it shows of its actor")
                 change_arrays(item)
@@ -128,6 +131,7 @@ def is_repeatable(candidate: Candidate, items: list[Item]) -> None:
             before = world.dice()
             first.append(at_work.step(item))
             REPEATABILITY.check(None, None, world.changed(before, world.dice()))
+        first += at_work.end()
     with (
         bench(candidate, clean=False) as at_work,
         world.other_world(candidate.surroundings) as asked,
@@ -137,6 +141,7 @@ def is_repeatable(candidate: Candidate, items: list[Item]) -> None:
             asked.clear()
             second.append(at_work.step(item))
             REPEATABILITY.check(None, None, sorted(set(asked)))
+        second += at_work.end()
     REPEATABILITY.check(first, second)
 
 
@@ -150,6 +155,7 @@ def is_resumable(candidate: Candidate, items: list[Item]) -> None:
                 at_work.renew()
                 resumed.append(at_work.step(item))
             at_work.renew()
+            resumed += at_work.end()
         except CheckpointError as error:
             raise LawBroken(f"resumption: {RESUMPTION.says} But its state cannot be saved: {error}") from error
     RESUMPTION.check(whole, resumed)
@@ -267,6 +273,49 @@ def linear(sizes: list[int]) -> bool:
     return sizes[1] > sizes[0] and sizes[2] - sizes[1] >= 1.5 * (sizes[1] - sizes[0])
 
 
+def shows_what_is_left(candidate: Candidate, items: list[Item]) -> None:
+    """Of an item that is held back something is seen when the input ends, if something would be seen were there more of it."""
+    for number, item in enumerate(items[:6]):
+        before = items[:number]
+        if not holds_back(candidate, before, items[number:]):
+            continue
+        for other in items:
+            more = list(islice(cycle(items), FOLLOWING))
+            one, two = ([*before, each] for each in (item, other))
+            ends, changed = (
+                [results(candidate, fresh(given)) for given in pair] for pair in ((one, two), (one + more, two + more))
+            )
+            silent = shows_at_end(candidate.op) and len(ends[0]) == len(one)  # it says that nothing is to be shown
+            if ends[0] == ends[1] and changed[0] != changed[1] and not silent:
+                LEFTOVERS.check(f"nothing is seen of item {number} if it is the last; if others follow, it is seen")
+
+
+def holds_back(candidate: Candidate, before: list[Item], items: list[Item]) -> bool:
+    """True if it keeps the first of the items for later: it remembers more with each until it shows something, and then no more.
+
+    A sum remembers no more with each; a window on the past remembers more although it shows something.
+    """
+    with bench(candidate) as at_work:
+        if at_work.state is None:
+            return False  # as a rule it remembers the item before, and there is none before the first
+        for each in fresh(before):
+            at_work.result(each)
+        first, size = True, amount([("", at_work.state)])
+        for each in fresh([items[0], *islice(cycle(items), FOLLOWING)]):
+            shows = not is_nothing(at_work.result(each)) or bool(at_work.messages)
+            size, grown = (now := amount([("", at_work.state)])), now > size
+            if shows and not (first and candidate.op.batching):
+                return not first and not grown
+            if not grown:
+                return False
+            first = False
+    return False
+
+
+def is_nothing(result: object) -> bool:
+    return result is None or (isinstance(result, Sized) and len(result) == 0)
+
+
 # --------------------------------------------------------------------------- what it shows
 
 
@@ -278,8 +327,14 @@ def matches_its_types(candidate: Candidate, items: list[Item]) -> None:
                 missing = [name for name in candidate.op.columns.adds if len(item) and name not in result]
                 TYPING.check(f"the columns {', '.join(candidate.op.columns.adds)}", result, not missing)
             else:
-                declared = declared_by(candidate.op)
-                TYPING.check(declared, result, fits(result, declared))
+                has_its_type(candidate.op, result)
+        for result in at_work.rest():
+            has_its_type(candidate.op, result)
+
+
+def has_its_type(op: AnyOp, result: object) -> None:
+    declared = declared_by(op)
+    TYPING.check(declared, result, fits(result, declared))
 
 
 def declared_by(op: AnyOp) -> object:
@@ -402,6 +457,7 @@ EVIDENCE: Mapping[str, Callable[[Candidate, list[Item]], None]] = {
     "resumption": is_resumable,
     "release": releases_items,
     "bounded_memory": is_bounded,
+    "leftovers": shows_what_is_left,
     "ownership": gives_up_results,
     "chunking": is_independent_of_chunks,
     "typing": matches_its_types,

@@ -32,7 +32,7 @@ from tflow.testing.history import ShownSoFar
 
 BUSY = frozenset({"busy_ns", "busy", "took_ns", "quick", "measured_at"})
 """What cells know of real time."""
-UNTOLD = frozenset({"now", "began"})
+UNTOLD = frozenset({"now", "began", "waited_ns", "starting_s"})
 NO_DIGEST = (CheckpointError, pickle.PicklingError, TypeError, ValueError, AttributeError, RecursionError)
 """What cannot be told in bytes is told apart from everything: such a state is never taken for another."""
 

@@ -80,9 +80,9 @@ def looks_at_rollouts(batch: Rollout) -> None:
     print(len(batch))
 
 
-PPO(clp=0.1)  # ERR no such field
+PPO(clp=0.1)  # ERR no such field PLUGIN literal
 PPO(clip="wide")  # ERR not a number PLUGIN literal
-PPO("CartPole-v1")  # ERR fields have names
+PPO("CartPole-v1")  # ERR fields have names PLUGIN literal
 ApeX().plan().tapped(SendWeights, looks_at_rollouts)  # ERR it yields statistics
 MAML().run(stop=475)  # ERR not a Stop PLUGIN literal
-Stop(returns=475)  # ERR no such field
+Stop(returns=475)  # ERR no such field PLUGIN literal

@@ -169,3 +169,4 @@ def collectives(shards: ParIter[Rollout], stream: Iter[Rollout, Sync]) -> None:
     par_scatter(shards, workers)  # ERR gather first PLUGIN placement
     shards.par_all_reduce(ComputeGradients())  # ERR consumes Rollout, not list[Rollout]
     shards.par_all_gather().par_for_each(ComputeGradients())  # ERR consumes Rollout, not list[Rollout] PLUGIN flow
+    shards.par_batch_together(2).par_for_each(ComputeGradients())  # ERR consumes Rollout, not list[Rollout] PLUGIN flow

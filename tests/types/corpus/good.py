@@ -246,5 +246,10 @@ def collectives(stream: Iter[list[Rollout], Sync]) -> None:
     assert_type(everywhere.par_map(len).gather_sync(), Iter[int, Sync])
 
 
+def cut_together(stream: Iter[list[Rollout], Sync]) -> None:
+    shards = par_scatter(stream, workers)
+    assert_type(shards.par_batch_together(4, share=0.6, per_call=TimeBudget()), ParIter[list[Rollout], Sync, Worker])
+
+
 def reduced() -> Iter[int]:
     return rollouts().par_all_reduce(First()).par_map(length).gather_async()

@@ -21,11 +21,12 @@ from tflow import (
     par_from_items, ParallelReplay, ParallelRollouts, ReportMetrics, Select, StandardizeFields, Stateless, StoreToBuffer,
     TrainOneStep, Union, UpdatePriorities, UpdateTargetNetwork,
 )
-from tflow.losses import A3CLoss, DQNLoss, PPOLoss
+from tflow.losses import A3CLoss, DQNLoss, PPOLoss, R2D2Loss
 
 a3c = create_rollout_workers(env="CartPole-v1", loss=A3CLoss())
 ppo = create_rollout_workers(env="CartPole-v1", loss=PPOLoss(), name="learners")
 dqn = create_rollout_workers(env="CartPole-v1", loss=DQNLoss())
+r2d2 = create_rollout_workers(env="CartPole-v1", loss=R2D2Loss())
 
 
 def policy_of(agent: str) -> Literal["PPO", "DQN"]:
@@ -170,6 +171,15 @@ def nothing_to_standardise() -> Iter[object]:
 
 def not_replayed() -> Iter[object]:
     return ParallelRollouts(dqn).gather_async().for_each(UpdatePriorities(dqn))  # ERR PLUGIN columns
+
+
+def rows_for_a_loss_of_sequences() -> Iter[object]:
+    return ParallelReplay(create_replay_actors()).gather_sync().for_each(TrainOneStep(r2d2))  # ERR PLUGIN columns
+
+
+def sequences_for_a_loss_of_rows() -> Iter[object]:
+    sequences = ParallelReplay(create_replay_actors(kind="sequences")).gather_sync()
+    return sequences.for_each(TrainOneStep(dqn))  # ERR PLUGIN columns
 
 
 def of_one_policy() -> Iter[object]:

@@ -13,11 +13,11 @@ from tflow import (
     Rollout, Select, SendWeights, StandardizeFields, StoreToBuffer, Sync, TrainOneStep, TrainStats, Union,
     UpdatePriorities, UpdateTargetNetwork, UpdateWeights,
 )
-from tflow.actors import AnyWorkers, create_learners
+from tflow.actors import AnyWorkers, create_learners, ReplayActors
 from tflow.algos import learn_together
-from tflow.data import Episodes, Replayed
+from tflow.data import Episodes, MultiBatch, Replayed, ReplayedSequences, SequenceColumns
 from tflow.exploration import EpsilonGreedy
-from tflow.losses import A3CLoss, DQNLoss, PPOLoss
+from tflow.losses import A3CLoss, DQNLoss, PPOLoss, R2D2Loss, RNNSACLoss
 from tflow.operators import aggregate, AverageGradients, MixInReplay
 from tflow.schedules import Linear
 
@@ -78,6 +78,21 @@ def dqn_plan(stream: Iter[Rollout], workers: AnyWorkers) -> Iter[TrainStats]:
     train = ParallelReplay(buffer).gather_async()
     assert_type(train, Iter[Replayed, Async])
     return Union(stream.for_each(StoreToBuffer(buffer)).drain(), train.for_each(TrainOneStep(workers, loss=DQNLoss())))
+
+
+def r2d2_plan(stream: Iter[Rollout], workers: AnyWorkers) -> Iter[TrainStats]:
+    buffer = create_replay_actors(kind="sequences", length=20, burn_in=10)
+    assert_type(buffer, ReplayActors[SequenceColumns])
+    train = ParallelReplay(buffer).gather_async()
+    assert_type(train, Iter[ReplayedSequences, Async])
+    return Union(stream.for_each(StoreToBuffer(buffer)).drain(), train.for_each(TrainOneStep(workers, loss=R2D2Loss())))
+
+
+def sequences_of_several(workers: AnyWorkers) -> Iter[TrainStats]:
+    names: list[Literal["a", "b"]] = ["a", "b"]
+    replayed = ParallelReplay(create_replay_actors(policies=names, kind="sequences")).gather_sync()
+    assert_type(replayed, Iter[MultiBatch[SequenceColumns, Literal["a", "b"]], Async])
+    return Select(replayed, policy="a").for_each(TrainOneStep(workers, loss=RNNSACLoss()))
 
 
 LOSSES: dict[Literal["PPO", "DQN"], PPOLoss | DQNLoss] = {"PPO": PPOLoss(), "DQN": DQNLoss()}
