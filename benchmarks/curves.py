@@ -21,7 +21,7 @@ import numpy as np
 from benchmarks import adapting, cheetah, dqn, guards, impala_pong, ppo, sac
 from benchmarks.learn import CELLS, CURVES, Cell
 from tflow.presets import MEASURED
-from tflow.rl.data.arrays import Array
+from tflow.rl.data.bootstrap import estimate
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGE, PICTURE = DOCS / "results.md", DOCS / "curves.svg"
@@ -65,19 +65,6 @@ def found(name: str) -> dict[str, list[Rows]]:
     return dict(by_runtime)
 
 
-def iqm(values: Array) -> Array:
-    """The interquartile mean over the last axis (arXiv 2108.13264): the mean without a quarter of the values at either end."""
-    cut = values.shape[-1] // 4
-    return np.asarray(np.sort(values, axis=-1)[..., cut : values.shape[-1] - cut].mean(axis=-1))
-
-
-def interval(values: list[float], *, draws: int = 10_000) -> tuple[float, float]:
-    """A 95 % bootstrap interval of the interquartile mean over seeds."""
-    drawn = np.random.default_rng(0).choice(np.array(values), (draws, len(values)))
-    low, high = np.percentile(iqm(drawn), (2.5, 97.5))
-    return float(low), float(high)
-
-
 def spread(values: list[float], form: str) -> str:
     """Mean and standard deviation."""
     if not values:
@@ -87,11 +74,8 @@ def spread(values: list[float], form: str) -> str:
 
 def summary(values: list[float]) -> str:
     """Interquartile mean with its interval."""
-    middle = f"{float(iqm(np.array(values))):,.0f}"
-    if len(values) < 2:
-        return middle
-    low, high = interval(values)
-    return f"{middle} [{low:,.0f}..{high:,.0f}]"
+    middle, low, high = estimate([values])
+    return f"{middle:,.0f} [{low:,.0f}..{high:,.0f}]" if len(values) > 1 else f"{middle:,.0f}"
 
 
 def learned_table() -> str:

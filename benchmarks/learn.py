@@ -92,6 +92,13 @@ INVADERS = Task("benchmarks.pixels:MinAtar/SpaceInvaders-v1", 4.5, 50)
 ASTERIX = Task("benchmarks.pixels:MinAtar/Asterix-v1", 0.4, 50)
 DOORS = Task("tflow/Doors-v0", 0.95)
 """With action masks; the best return is 1.4 on average."""
+STATELESS = Task("tflow/StatelessCartPole-v1", 23.7, 20)
+"""Needs a memory, as the next one does."""
+REPEAT = Task("tflow/RepeatAfterMe-v0", 0.0, 20)
+"""The best return is 100."""
+PARAMETRIC = Task("tflow/ParametricCartPole-v0", 22.0)
+KEY_DOOR = Task("tflow/KeyDoor-v0", 0.0)
+"""Nothing is found by chance: it needs exploration. The best return is 1."""
 TWO = Task("", 23.7)
 """The env of ``ppo_dqn``: agents that balance a CartPole each."""
 
@@ -101,6 +108,12 @@ CELLS = {
     "a2c-cartpole": Cell("a2c", CARTPOLE, 500_000, 500, 500_000),
     "a3c-cartpole": Cell("a3c", CARTPOLE, 500_000),
     "impala-cartpole": Cell("impala", CARTPOLE, 500_000),
+    "appo-cartpole": Cell("appo", CARTPOLE, 500_000, seeds=3),
+    "pg-cartpole": Cell("pg", CARTPOLE, 500_000, seeds=3),
+    "ddppo-cartpole": Cell("ddppo", CARTPOLE, 500_000, seeds=3),
+    "pqn-cartpole": Cell("pqn", CARTPOLE, 500_000, 495, 500_000, seeds=3),
+    "simple_q-cartpole": Cell("simple_q", CARTPOLE, 200_000, seeds=3),
+    "rainbow-cartpole": Cell("rainbow", CARTPOLE, 200_000, seeds=3),
     "dqn-cartpole": Cell("dqn", CARTPOLE, 500_000, 500, 50_000),
     "apex-cartpole": Cell("apex", CARTPOLE, 500_000),
     "sac-cartpole": Cell("sac", CARTPOLE, 40_000),
@@ -132,9 +145,20 @@ CELLS = {
     "ppo-breakout": Cell("ppo", BREAKOUT, 1_000_000, seeds=3),
     "ppo-invaders": Cell("ppo", INVADERS, 1_000_000, seeds=3),
     "ppo-asterix": Cell("ppo", ASTERIX, 1_000_000, seeds=3),
+    "pqn-breakout": Cell("pqn", BREAKOUT, 1_000_000, seeds=3),
+    "impala-breakout": Cell("impala", BREAKOUT, 1_000_000, seeds=3),
     "impala-invaders": Cell("impala", INVADERS, 1_000_000, seeds=3),
     "ppo-doors": Cell("ppo", DOORS, 30_000, seeds=3),
     "dqn-doors": Cell("dqn", DOORS, 20_000, seeds=3),
+    "ppo-stateless": Cell("ppo", STATELESS, 300_000, seeds=3),
+    "appo-stateless": Cell("appo", STATELESS, 200_000, seeds=3),
+    "r2d2-stateless": Cell("r2d2", STATELESS, 30_000, seeds=3),
+    "rnnsac-stateless": Cell("rnnsac", STATELESS, 20_000, seeds=3),
+    "ppo-repeat": Cell("ppo", REPEAT, 40_000, seeds=3),
+    "ppo-parametric": Cell("ppo", PARAMETRIC, 300_000, seeds=3),
+    "dqn-parametric": Cell("dqn", PARAMETRIC, 100_000, seeds=3),
+    "rnd-keydoor": Cell("rnd", KEY_DOOR, 300_000, seeds=3),
+    "ppo-keydoor": Cell("ppo", KEY_DOOR, 300_000, seeds=3),
 }
 """``maml`` is a cell, too, with a judge of its own: ``benchmarks.adapting``."""
 

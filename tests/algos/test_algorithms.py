@@ -37,12 +37,19 @@ from tflow.actors import Actor, ReplayActors
 from tflow.algos import (
     A2C,
     A3C,
+    APPO,
     DDPG,
+    DDPPO,
     DQN,
     IMPALA,
     MAML,
+    PG,
     PPO,
     PPODQN,
+    PQN,
+    R2D2,
+    RND,
+    RNNSAC,
     SAC,
     TD3,
     TQC,
@@ -52,6 +59,8 @@ from tflow.algos import (
     ApeXSAC,
     ApeXTD3,
     CrossQ,
+    Rainbow,
+    SimpleQ,
     SinglePolicy,
     create_multi_workers,
     impala_plan,
@@ -62,7 +71,7 @@ from tflow.combinators import graph
 from tflow.combinators.graph import actors_in
 from tflow.data import Episodes
 from tflow.exploration import EpsilonGreedy
-from tflow.models import LSTM, MLP
+from tflow.models import LSTM, MLP, GTrXL
 from tflow.rl.envs.samples import MultiCartPole
 from tflow.rl.policy.policy import QPolicy
 from tflow.rl.policy.weights import WHOLE
@@ -76,6 +85,9 @@ loose: Any = tflow  # Any: what checkers would reject, said at run time
 TINY = MLP((8,))
 FEW: dict[str, Any] = {"num_envs": 2, "model": TINY}  # Any: several kinds
 REPLAYED: dict[str, Any] = {"learning_starts": 50, "batch": 8, "capacity": 200, "update_ratio": 0.5, **FEW}  # Any: as above
+SEQUENCES: dict[str, Any] = {
+    "fragment": 12, "length": 8, "burn_in": 4, **REPLAYED, "batch": 3, "num_envs": 2, "model": LSTM(4, TINY),
+}  # fmt: skip  # Any: as above
 PAIR: dict[str, Any] = {
     "ppo": PPO(epochs=2, minibatch=16, model=TINY),
     "dqn": DQN(learning_starts=50, batch=8, model=TINY),
@@ -84,6 +96,8 @@ SMALL: dict[str, Algorithm] = {
     "A3C": A3C(fragment=8, **FEW),
     "A2C": A2C(fragment=8, **FEW),
     "PPO": PPO(fragment=16, epochs=2, minibatch=16, **FEW),
+    "DDPPO": DDPPO(fragment=16, epochs=2, minibatch=16, num_workers=3, **FEW),
+    "RND": RND(fragment=16, epochs=2, minibatch=16, width=8, features=4, **FEW),
     "DQN": DQN(learning_starts=50, batch=8, capacity=200, update_ratio=0.25, **FEW),
     "ApeX": ApeX(learning_starts=50, batch=8, capacity=200, update_ratio=0.25, **FEW),
     "SAC": SAC(fragment=2, **REPLAYED),
@@ -95,6 +109,13 @@ SMALL: dict[str, Algorithm] = {
     "ApeXTD3": ApeXTD3(**REPLAYED),
     "ApeXSAC": ApeXSAC(**REPLAYED),
     "IMPALA": IMPALA(fragment=8, replay_proportion=0.5, **FEW),
+    "APPO": APPO(fragment=8, **FEW),
+    "PG": PG(fragment=8, **FEW),
+    "PQN": PQN(fragment=8, epochs=2, minibatch=16, **FEW),
+    "SimpleQ": SimpleQ(learning_starts=50, batch=8, capacity=200, update_ratio=0.25, **FEW),
+    "Rainbow": Rainbow(learning_starts=50, batch=8, capacity=200, update_ratio=0.25, **FEW),
+    "R2D2": R2D2(**SEQUENCES),
+    "RNNSAC": RNNSAC(**SEQUENCES),
     "MAML": MAML(fragment=20, tasks=2, epochs=2, **FEW),
     "PPODQN": PPODQN(fragment=16, num_envs=2, ppo_batch=32, **PAIR),
 }
@@ -125,7 +146,8 @@ def test_a_file_has_one_algorithm_and_cites_its_paper(kind: type[Algorithm]) -> 
     assert "arXiv" in (ast.get_docstring(tree) or "")
     assert [node.name for node in tree.body if isinstance(node, ast.ClassDef)] == [kind.__name__]
     flows = [node.name for node in tree.body if isinstance(node, ast.FunctionDef) and node.name.endswith("_plan")]
-    wanted = [] if kind in (ApeXDDPG, ApeXTD3, ApeXSAC) else [f"{Path(inspect.getfile(kind)).stem}_plan"]  # these have Ape-X's
+    borrows = kind in (ApeXDDPG, ApeXTD3, ApeXSAC, Rainbow, SimpleQ)  # the sub-flow of Ape-X or DQN
+    wanted = [] if borrows else [f"{Path(inspect.getfile(kind)).stem}_plan"]
     assert flows == wanted
     assert set(flows) <= set(dir(tflow.algos))
 
@@ -158,7 +180,11 @@ def test_algorithms_are_nothing_but_plans() -> None:
         (lambda: Stop(seconds=0), "Stop: seconds must be finite and above 0"),
         (lambda: loose.Stop(mean_return="high"), "Stop: mean_return must be a number, got 'high'"),
         (lambda: DQN(model=LSTM(8)), "DQN: it does not train recurrent networks; got LSTM"),
-        (lambda: MAML(model=LSTM(8)), "MAML: it does not train recurrent networks"),
+        (lambda: MAML(model=GTrXL()), "MAML: it does not train recurrent networks"),
+        (lambda: R2D2(length=200), "R2D2: length must be at most 100, got 200. Make fragment= longer."),
+        (lambda: RNNSAC(burn_in=40), "RNNSAC: burn_in must be at most 39, got 40. Make length= longer."),
+        (lambda: R2D2(eta=2), "R2D2: eta must be from 0 to 1, got 2"),
+        (lambda: R2D2(rescale=0).plan(), "R2D2Loss: rescale must be finite and above 0, got 0"),
         (lambda: PPO(device="gpu"), "PPO: device must be one of torch's"),
         (
             lambda: loose.algos.create_multi_workers({"a": 3}, env=MultiCartPole, policy_of=str),
@@ -189,9 +215,9 @@ def unevaluated() -> Plan[Metrics]:
 @product(SMALL, on_ray=("PPO",))
 def test_they_run_and_learn_something_on_every_runtime(name: str, runtime: str) -> None:
     with RUNTIMES[runtime]() as session, SMALL[name].run(runtime=session) as run:
-        before = {policy: run.policy(policy).flat.get() for policy in run.workers.learners}
+        before = {policy: run.policy(policy, untrained=True).flat.get() for policy in run.workers.learners}
         next(run)
-        found = [next(run) for _ in range(60 if name in ("DQN", "ApeX", "PPODQN") else 4)]
+        found = [next(run) for _ in range(60 if name in ("DQN", "SimpleQ", "Rainbow", "ApeX", "PPODQN") else 4)]
         after = {policy: run.policy(policy).flat.get() for policy in before}
     last = found[-1]
     assert last.training.updates > 0
@@ -214,7 +240,57 @@ def test_same_seed_same_run(name: str, runtime: str) -> None:
 
 def test_which_plans_are_deterministic() -> None:
     found = {name for name, algorithm in SMALL.items() if algorithm.plan().deterministic}
-    assert found == {"A2C", "PPO", "DQN", "MAML", "PPODQN", "SAC", "TQC", "CrossQ", "TD3", "DDPG"}
+    assert found == {
+        "A2C",
+        "PG",
+        "PPO",
+        "RND",
+        "PQN",
+        "DQN",
+        "SimpleQ",
+        "Rainbow",
+        "MAML",
+        "PPODQN",
+        "SAC",
+        "TQC",
+        "CrossQ",
+        "TD3",
+        "DDPG",
+        "R2D2",
+        "RNNSAC",
+    }
+
+
+DETERMINISTIC = sorted(name for name, algorithm in SMALL.items() if algorithm.plan().deterministic)
+
+
+def learned_on(name: str, runtime: str) -> list[object]:
+    """What a run has shown and learned: env steps, updates, losses, returns, and every weight to the last bit."""
+    count = 60 if name in ("DQN", "SimpleQ", "Rainbow", "PPODQN", "R2D2", "RNNSAC") else 8
+    with RUNTIMES[runtime]() as session, SMALL[name].run(runtime=session, seed=3) as run:
+        found = [next(run) for _ in range(count)]
+        weights = {policy: run.policy(policy).flat.get().tobytes() for policy in run.workers.learners}
+    assert found[-1].training.updates > 0
+    told = [(each.env_steps, each.training.updates, dict(each.training.latest), each.mean_return) for each in found]
+    return [repr(told), weights]
+
+
+ALWAYS = {"A2C", "PPO", "DQN", "SAC"}
+"""One of each kind of plan; the others are compared in ``make test-full``."""
+
+
+@pytest.mark.parametrize("runtime", ["sim, any order"])
+@pytest.mark.parametrize(
+    "name", [name if name in ALWAYS else pytest.param(name, marks=pytest.mark.full) for name in DETERMINISTIC]
+)
+def test_a_deterministic_plan_learns_the_same_on_every_runtime_bit_for_bit(name: str, runtime: str) -> None:
+    assert learned_on(name, runtime) == learned_on(name, "local")
+
+
+@pytest.mark.ray
+@pytest.mark.parametrize("name", ["A2C", "DQN", "PPO"])
+def test_on_ray_it_learns_the_same_bit_for_bit(name: str) -> None:
+    assert learned_on(name, "ray") == learned_on(name, "local")
 
 
 # --------------------------------------------------------------------------- running, stopping, acting

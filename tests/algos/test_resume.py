@@ -13,16 +13,16 @@ from gymnasium.envs.classic_control.cartpole import CartPoleEnv
 
 from tests.algos.test_algorithms import SMALL
 from tflow import Stop
-from tflow.algos import DQN, PPO, SAC, Algorithm, ApeX, SinglePolicy
+from tflow.algos import APPO, DQN, PPO, SAC, Algorithm, ApeX, SinglePolicy
 from tflow.algos.evaluation import with_evaluation
 from tflow.combinators.runnable import Plan
-from tflow.models import LSTM, MLP
+from tflow.models import GRU, LSTM, MLP, GTrXL
 from tflow.rl.metrics import Metrics
 from tflow.runtime.executor import Run
 from tflow.runtime.snapshot import snapshot
 from tflow.schedules import Exponential, Linear
 
-TIMES = {"busy_ns", "busy", "took_ns", "quick", "measured_at", "now", "began", "speed", "refreshed_at"}
+TIMES = {"busy_ns", "busy", "took_ns", "quick", "measured_at", "now", "began", "speed", "refreshed_at", "waited_ns", "starting_s"}
 """What a clock has a part in."""
 UNSEEDED = {"random", "action_space", "observation_space", "single_action_space", "single_observation_space"}
 """Random numbers that nobody has seeded: of the process, which the test itself may use, and of gymnasium's spaces."""
@@ -50,6 +50,10 @@ MORE: dict[str, Algorithm] = {
     "DQN with action masks": DQN(env="tflow/Doors-v0", num_envs=2, learning_starts=20, batch=8, capacity=60, n_step=2),
     "recurrent PPO with action masks": PPO(env="tflow/Doors-v0", num_envs=2, fragment=16, epochs=2, minibatch=16, model=LSTM(8)),
     "recurrent PPO": PPO(num_envs=2, fragment=16, epochs=2, minibatch=16, model=LSTM(8)),
+    "PPO with a transformer": PPO(num_envs=2, fragment=16, epochs=2, minibatch=16, model=GTrXL(8, MLP((8,)), 8, 2, 2, 4)),
+    "recurrent APPO": APPO(env="tflow/StatelessCartPole-v1", num_envs=2, fragment=16, model=GRU(8)),
+    "R2D2 with action masks": replace(SMALL["R2D2"], env="tflow/Doors-v0"),
+    "discrete RNNSAC": replace(SMALL["RNNSAC"], env="tflow/RepeatAfterMe-v0"),
     "SAC on MuJoCo": replace(SMALL["SAC"], env="HalfCheetah-v5"),
     "SAC with noise that depends on states": SAC(
         fragment=2, learning_starts=20, batch=8, capacity=200, num_envs=2, model=MLP((8,)), sde=True, sde_every=5

@@ -350,6 +350,11 @@ def test_training_other_workers_than_one_samples_from_is_noticed() -> None:
         reports(grads.for_each(ApplyGradients(trained)), 1)
     with pytest.raises(PlanError, match="sampled by workers, but it reports on other workers, trained"):
         ReportMetrics(grads.for_each(ApplyGradients(trained)), trained)
+    same_name = create_rollout_workers(env=ENV, loss=A3CLoss(), **SMALL)
+    with pytest.raises(OperatorError, match="sampled by workers, but another set of workers, which is called workers, too"):
+        reports(ParallelRollouts(sampling).gather_async().for_each(TrainOneStep(same_name)), 1)
+    with pytest.raises(PlanError, match="but it reports on another set of workers, which is called workers, too"):
+        ReportMetrics(grads.for_each(ApplyGradients(same_name)), same_name)
 
 
 @pytest.mark.parametrize("make", [a3c, ppo])

@@ -7,11 +7,13 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Callable
+from copy import deepcopy
 from functools import partial
 
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium.envs.classic_control.cartpole import CartPoleEnv, CartPoleVectorEnv
 from gymnasium.utils.env_checker import check_env
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,8 +22,16 @@ from tests.rl.toy_envs import array
 from tflow.errors import EnvError, PlanError
 from tflow.rl.data.arrays import Array
 from tflow.rl.envs import samples as sample_envs
+from tflow.rl.envs.env import Envs
 from tflow.rl.envs.env_spec import EnvSpec, Vectorizer
-from tflow.rl.envs.samples import MultiCartPole, Navigation, NavigationVector
+from tflow.rl.envs.samples import (
+    MultiCartPole,
+    Navigation,
+    NavigationVector,
+    RepeatAfterMe,
+    StatelessCartPole,
+    StatelessCartPoleVector,
+)
 
 ID = "tflow/Navigation-v0"
 Make = Callable[..., Navigation | NavigationVector]
@@ -444,3 +454,94 @@ def test_tflow_plays_it(derived: bool) -> None:
                 seen[copy], _ = env.reset()
         turn = step.turns["shared"]
     envs.close()
+
+
+# --------------------------------------------------------------------------- memory
+
+
+@given(st.integers(0, 1000), st.integers(0, 4), st.lists(st.integers(0, 2), min_size=1, max_size=12))
+def test_what_was_seen_is_asked_for_later(seed: int, delay: int, actions: list[int]) -> None:
+    env = RepeatAfterMe(delay=delay, horizon=9, symbols=3)
+    seen = [int(env.reset(seed=seed)[0])]
+    for step, action in enumerate(actions):
+        obs, reward, terminated, truncated, _ = env.step(action)
+        wanted = seen[step - delay] if step >= delay else 0
+        assert reward == (1.0 if action == wanted else -1.0)
+        assert (terminated, truncated) == (False, step + 1 >= 9)
+        seen.append(int(obs))
+    assert set(seen) <= {0, 1, 2}
+
+
+def test_who_remembers_has_the_best_return() -> None:
+    env = RepeatAfterMe(delay=2)
+    asked, total, over = [0, 0, int(env.reset(seed=1)[0])], 0.0, False
+    while not over:
+        obs, reward, _, over, _ = env.step(asked[-3])
+        asked.append(int(obs))
+        total += reward
+    assert total == 100
+
+
+@given(st.integers(0, 1000), st.lists(st.integers(0, 1), min_size=1, max_size=60))
+def test_velocities_are_all_that_is_hidden(seed: int, actions: list[int]) -> None:
+    hidden, open_one = StatelessCartPole(), CartPoleEnv()
+    assert hidden.reset(seed=seed)[0].tolist() == open_one.reset(seed=seed)[0][[0, 2]].tolist()
+    for action in actions:
+        mine, full = hidden.step(action), open_one.step(action)  # type: ignore[no-untyped-call]  # gymnasium's
+        assert mine[0].tolist() == full[0][[0, 2]].tolist()
+        assert mine[1:4] == full[1:4]
+        if mine[2]:
+            return
+
+
+def test_many_without_velocities_are_those_of_gymnasium() -> None:
+    hidden, open_ones = StatelessCartPoleVector(3, 30), CartPoleVectorEnv(3, 30)
+    assert hidden.single_observation_space.shape == (2,)
+    np.testing.assert_array_equal(hidden.reset(seed=4)[0], open_ones.reset(seed=4)[0][:, [0, 2]])
+    dice, ended = np.random.default_rng(0), 0
+    for _ in range(80):
+        actions = dice.integers(2, size=3)
+        mine, full = hidden.step(actions), open_ones.step(actions)
+        np.testing.assert_array_equal(mine[0], full[0][:, [0, 2]])
+        for one, other in zip(mine[1:4], full[1:4], strict=True):
+            np.testing.assert_array_equal(one, other)
+        ended += int((mine[2] | mine[3]).sum())
+    assert ended > 3
+
+
+@pytest.mark.parametrize("name", ["tflow/StatelessCartPole-v1", "tflow/RepeatAfterMe-v0"])
+def test_envs_with_a_memory_are_saved_in_the_middle_of_an_episode(name: str) -> None:
+    def steps(env: Envs, seed: int) -> list[list[float]]:
+        found: list[list[float]] = []
+        for _ in range(120):
+            env.begin(np.random.default_rng(seed + len(found)).integers(2, size=2))
+            taken = env.finish()
+            found.append([*np.ravel(array(taken.obs)).tolist(), *taken.rewards.tolist()])
+        return found
+
+    env, twin = (EnvSpec(name).make(2) for _ in range(2))
+    for each, seed in ((env, 1), (twin, 2)):
+        each.reset(seed)
+    steps(env, 5)
+    saved = deepcopy(env.state())
+    assert saved is not None
+    twin.load(saved)
+    assert steps(env, 9) == steps(twin, 9)
+    for each in (env, twin):
+        each.close()
+
+
+@pytest.mark.parametrize("make", [RepeatAfterMe, StatelessCartPole])
+def test_gymnasium_finds_nothing_wrong_with_those_that_need_a_memory(make: Callable[[], gymnasium.Env[object, object]]) -> None:
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        check_env(make(), skip_render_check=True)
+    allowed = ("space minimum value is -inf", "space maximum value is inf", "registered")
+    assert [str(each.message) for each in said if not any(part in str(each.message) for part in allowed)] == []
+
+
+def test_repeating_before_a_reset_and_wrong_arguments_are_sentences() -> None:
+    with pytest.raises(EnvError, match="is stepped before it was reset"):
+        RepeatAfterMe(delay=0).step(0)
+    with pytest.raises(PlanError, match="RepeatAfterMe: symbols must be at least 2, got 1"):
+        RepeatAfterMe(symbols=1)

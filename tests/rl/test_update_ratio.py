@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from math import floor
 
 import numpy as np
@@ -14,12 +15,14 @@ from hypothesis import strategies as st
 
 import tflow
 from tests.rl.test_plans import loose
-from tflow import ParallelReplay, StoreToBuffer, Union, create_replay_actors
+from tflow import ParallelReplay, Stop, StoreToBuffer, Union, create_replay_actors
+from tflow.algos import R2D2
 from tflow.algos.off_policy import TRAINING_WEIGHT
 from tflow.errors import Deadlock, PlanError
+from tflow.models import LSTM, MLP
 from tflow.rl.data.batch import Batch
 from tflow.rl.replay.replay import Limiter
-from tflow.rl.schedules import Linear, Piecewise, Schedule
+from tflow.rl.schedules import Linear, Piecewise, Schedule, schedule_of
 
 RATIOS = st.one_of(
     st.builds(Fraction, st.integers(1, 20), st.integers(1, 64)), st.sampled_from([Fraction("0.1"), Fraction("0.3"), Fraction(20)])
@@ -157,16 +160,26 @@ def test_an_actor_that_was_restarted_or_added_owes_nothing_either() -> None:
     assert ask(limiter, 1, 1) >= 10
 
 
-def test_sequences_count_as_sequences() -> None:
-    limiter = Limiter(1, 3, 0.5, unit=40)
-    limiter.store(0, 0, 119)
-    assert "has been sent 2 of the 3 sequences" in limiter.closed(0, 0, 1)
-    limiter.store(0, 0, 1)
-    assert "0 sequences after the first 3" in limiter.closed(0, 0, 1)
-    limiter.store(0, 0, 4 * 40 - 1)
-    assert ask(limiter, 0) == 1
-    limiter.store(0, 0, 1)
-    assert ask(limiter, 0) == 1
+@pytest.mark.parametrize(("length", "burn_in", "ratio"), [(8, 0, 0.25), (8, 4, 0.25), (5, 2, Linear(0.0, 1.0, steps=200))])
+def test_sequences_are_counted_by_rows(length: int, burn_in: int, ratio: float | Schedule) -> None:
+    config = R2D2(
+        num_envs=2,
+        fragment=8,
+        length=length,
+        burn_in=burn_in,
+        batch=2,
+        learning_starts=40,
+        capacity=400,
+        n_step=2,
+        update_ratio=ratio,
+        model=LSTM(4, MLP((4,))),
+    )
+    found, at = list(config.run(stop=Stop(updates=30))), schedule_of(ratio).at
+    assert 40 < found[0].env_steps <= 40 + 16, "nothing is owed when it starts"
+    for item, following in pairwise(found):
+        if following.env_steps > item.env_steps:  # training has done what it was due
+            assert item.training.updates == floor(sum(at(row) for row in range(40, item.env_steps)) + 1e-6)
+    assert found[-1].env_steps > 100
 
 
 def test_a_schedule_goes_by_the_rows_of_all_actors() -> None:

@@ -6,7 +6,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Protocol, cast
+from typing import TYPE_CHECKING, ClassVar, NoReturn, Protocol, cast
 
 from typing_extensions import TypeVar
 
@@ -15,12 +15,13 @@ from tflow.algos.training_run import Callback, Stop, TrainingRun, train
 from tflow.combinators import check
 from tflow.combinators.runnable import Plan
 from tflow.errors import EnvError, MissingExtra, PlanError, TflowError
+from tflow.rl.elsewhere import Configured, no_method
 from tflow.rl.learning.agent import Agent, AnyAgent, AnyLoss, differences
 from tflow.rl.learning.losses import Loss
 from tflow.rl.learning.optimizers import Adam, Optimizer
 from tflow.rl.metrics import Metrics
 from tflow.rl.policy.exploration import Exploration
-from tflow.rl.policy.network_spec import LSTM, ModelLike
+from tflow.rl.policy.network_spec import Memory, ModelLike
 from tflow.rl.rollout.worker_spec import (
     AnyWorkers,
     EnvLike,
@@ -45,8 +46,14 @@ L_co = TypeVar("L_co", covariant=True)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Algorithm(ABC):
+class Algorithm(Configured, ABC):
     """Base class of algorithms: the configuration and the plan."""
+
+    if not TYPE_CHECKING:  # checkers know which methods there are
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """What other libraries call otherwise."""
+            raise AttributeError(no_method(type(self), name), name=name, obj=self)
 
     env: EnvLike = "CartPole-v1"
     """The environment: a gymnasium id, a function that makes an env, or an ``EnvSpec``."""
@@ -96,13 +103,15 @@ class Algorithm(ABC):
         start_from: StartFrom | None = None,
         resume: str | os.PathLike[str] | None = None,
         record: str | os.PathLike[str] | None = None,
+        trace: str | os.PathLike[str] | None = None,
     ) -> TrainingRun:
         """Train: iterate over the metrics, then take the policy.
 
         Args:
             stop: When to stop: a ``Stop``, or a function of metrics. None trains until the run is closed.
             callbacks: Observers: ``ShowProgress()`` on the terminal, ``RunFolder("runs/mine")`` saves metrics and policies.
-            eval_every: Env steps between evaluations, which run alongside training. None does not evaluate.
+            eval_every: Env steps between evaluations, which run alongside training; updates where nobody samples. None does not
+                evaluate.
             eval_episodes: Episodes per evaluation.
             runtime: Where actors run, such as ``RayRuntime()``; None runs everything in this process.
             seed: Random seed of the run.
@@ -110,6 +119,7 @@ class Algorithm(ABC):
                 for several policies a run folder with several, or a mapping by policy. Optimisers and counters start fresh.
             resume: Go on exactly from a checkpoint of the same configuration: what ``run.save(path)`` wrote, or a run folder.
             record: A file for what a cluster decides, so that ``ReplayRuntime(file)`` can repeat the run.
+            trace: A file for a trace of driver, actors, calls and messages, in the trace event format of Chrome and Perfetto.
         """
         return train(
             self.plan(),
@@ -122,6 +132,7 @@ class Algorithm(ABC):
             start_from=start_from,
             resume=resume,
             record=record,
+            trace=trace,
             algorithm=self,
         )
 
@@ -146,13 +157,14 @@ class SinglePolicy(Algorithm):
     """Divide rewards by the running standard deviation of discounted returns. Reported returns stay as they are."""
 
     supports_recurrent: ClassVar[bool] = True
-    """Whether it trains recurrent networks (``LSTM``)."""
+    """Whether it trains recurrent networks (``LSTM``, ``GRU``, ``GTrXL``)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.model, LSTM) and not self.supports_recurrent:
+        if isinstance(self.model, Memory) and not self.supports_recurrent:
             raise PlanError(
-                f"{type(self).__name__}: it does not train recurrent networks; got {self.model!r}. PPO, A2C, A3C and IMPALA do."
+                f"{type(self).__name__}: it does not train recurrent networks; got {self.model!r}. PPO and its relatives do, and "
+                "R2D2 and RNNSAC, which replay sequences."
             )
         check.fraction(type(self).__name__, "gamma", self.gamma)
         if self.max_grad_norm is not None:

@@ -22,7 +22,7 @@ def with_evaluation(plan: Plan[Metrics], *, every: int, episodes: int = 10) -> R
 
     Args:
         plan: A plan that ends in ``ReportMetrics``.
-        every: Env steps between evaluations.
+        every: Env steps between evaluations, or updates where nobody samples.
         episodes: Episodes per evaluation.
 
     Law: what the plan trains on stays the same.

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, TypeVar
 
 from tflow.algos.algorithm import SinglePolicy, Trains, agreed
 from tflow.combinators import check
 from tflow.combinators.stream import Iter
 from tflow.combinators.union import Union
 from tflow.errors import PlanError
-from tflow.rl.data.batch import Rollout
+from tflow.rl.data.batch import Batch, Rollout
 from tflow.rl.learning.learners import learn_together
-from tflow.rl.learning.losses import Loss, Replayed
+from tflow.rl.learning.losses import Loss, SequenceColumns
 from tflow.rl.learning.optimizers import Adam, Optimizer
 from tflow.rl.learning.training import TrainOneStep, TrainStats
 from tflow.rl.replay.replay_spec import ParallelReplay, ReplayActors, SendPriorities, StoreToBuffer, create_replay_actors
@@ -21,15 +21,15 @@ from tflow.rl.rollout.worker_spec import AnyWorkers
 from tflow.rl.schedules import Schedule, check_absolute
 from tflow.types import Async
 
+C = TypeVar("C", bound=str)
 TRAINING_WEIGHT = 1_000_000_000
 """Turns of training per turn of storing: training goes first, until ``update_ratio`` makes it wait."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class OffPolicy(SinglePolicy):
-    """Base class of algorithms that learn from replay."""
+class Replaying(SinglePolicy):
+    """Base class of algorithms that learn from replay: of rows (``OffPolicy``) or of sequences (``OffPolicySequences``)."""
 
-    supports_recurrent: ClassVar[bool] = False
     num_workers: int = 1
     """Rollout workers, each a process of its own on Ray. More: faster sampling."""
     batch: int = 256
@@ -76,6 +76,13 @@ class OffPolicy(SinglePolicy):
             check.positive(name, "update_ratio", self.update_ratio)
         check.integer(name, "n_step", self.n_step, least=1, most=self.fragment, hint="Make fragment= longer.")
 
+
+@dataclass(frozen=True, kw_only=True)
+class OffPolicy(Replaying):
+    """Base class of algorithms that learn from replayed rows."""
+
+    supports_recurrent: ClassVar[bool] = False
+
     def replay(self) -> ReplayActors:
         """The replay actors."""
         return create_replay_actors(
@@ -92,15 +99,55 @@ class OffPolicy(SinglePolicy):
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class OffPolicySequences(Replaying):
+    """Base class of algorithms that learn from replayed sequences, so that their networks may be recurrent."""
+
+    batch: int = 32
+    """Sequences per update; usually 16 to 128. Larger: less noisy gradients, more compute."""
+    length: int = 40
+    """Rows per replayed sequence, at most ``fragment``; usually 20 to 120. Longer: longer dependencies, more compute. Fragments
+    are cut into them: no row is wasted if ``fragment - burn_in`` is a multiple of ``length - burn_in``."""
+    burn_in: int = 20
+    """First rows of a sequence, which only warm up the recurrent state: no gradient reaches them; usually half of ``length``, or
+    0. Larger: states are closer to those of the current weights, fewer rows are learned from."""
+    eta: float = 0.9
+    """Priority of a sequence: ``eta`` times its largest TD error plus ``1 - eta`` times their mean; usually 0.9."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        name = type(self).__name__
+        check.integer(name, "length", self.length, least=1, most=self.fragment, hint="Make fragment= longer.")
+        check.integer(name, "burn_in", self.burn_in, least=0, most=self.length - 1, hint="Make length= longer.")
+        check.fraction(name, "eta", self.eta)
+
+    def replay(self) -> ReplayActors[SequenceColumns]:
+        """The replay actors."""
+        return create_replay_actors(
+            num_actors=self.num_replay,
+            capacity=self.capacity,
+            batch=self.batch,
+            kind="sequences",
+            min_size=self.learning_starts,
+            update_ratio=self.update_ratio,
+            alpha=self.alpha if self.prioritized else 0.0,
+            beta=self.beta,
+            n_step=self.n_step,
+            gamma=self.gamma,
+            length=self.length,
+            burn_in=self.burn_in,
+        )
+
+
 def by_part(parts: Iterable[str], lr: float | Schedule, critic_lr: float | Schedule | None) -> dict[str, Optimizer]:
     """Adam for each part, with a learning rate of its own for the Q-functions if there is one."""
     return {part: Adam(lr=critic_lr if part == "critics" and critic_lr is not None else lr, eps=1e-8) for part in parts}
 
 
-class Replays(Trains[Loss[Replayed, Async]], Protocol):
-    """A configuration with replay, and a loss for replayed rows."""
+class Replays(Trains[Loss[Batch[C], Async]], Protocol[C]):
+    """A configuration with replay, and a loss for what it replays."""
 
-    def replay(self) -> ReplayActors:
+    def replay(self) -> ReplayActors[C]:
         """The replay actors."""
         ...
 
@@ -111,9 +158,9 @@ class Replays(Trains[Loss[Replayed, Async]], Protocol):
 
 
 def off_policy_plan(
-    where: str, stream: Iter[Rollout], workers: AnyWorkers, config: Replays | None, usual: Replays
+    where: str, stream: Iter[Rollout], workers: AnyWorkers, config: Replays[C] | None, usual: Replays[C]
 ) -> Iter[TrainStats]:
-    """Stores rollouts, and trains on replayed batches: the sub-flow of DQN, SAC, TD3 and their relatives.
+    """Stores rollouts, and trains on replayed batches: the sub-flow of DQN, SAC, TD3 and their relatives, R2D2 too.
 
     Args:
         where: The name of the sub-flow, for errors.

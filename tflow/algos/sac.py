@@ -10,29 +10,23 @@ Options make it REDQ (arXiv 2101.05982): ``SAC(critics=10, subset=2, mean_q=True
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
 
-from tflow.algos.off_policy import OffPolicy, by_part, off_policy_plan
+from tflow.algos.off_policy import OffPolicy, off_policy_plan
+from tflow.algos.soft_actor_critic import SoftActorCritic
 from tflow.combinators.runnable import Plan
 from tflow.combinators.stream import Iter
 from tflow.rl.data.batch import Rollout
 from tflow.rl.learning.actor_q_losses import SACLoss
 from tflow.rl.learning.losses import Loss, Replayed
-from tflow.rl.learning.optimizers import Optimizer
 from tflow.rl.learning.training import TrainStats
 from tflow.rl.metrics import Metrics, ReportMetrics
-from tflow.rl.policy.exploration import Exploration, RandomFirst
-from tflow.rl.policy.network_spec import ModelLike
-from tflow.rl.policy.policy_spec import ActorQSpec
-from tflow.rl.rollout.worker_spec import AnyWorkers, EnvLike, ParallelRollouts
-from tflow.rl.schedules import Schedule
+from tflow.rl.rollout.worker_spec import AnyWorkers, ParallelRollouts
 from tflow.types import Async
 
 
 @dataclass(frozen=True, kw_only=True)
-class SAC(OffPolicy):
+class SAC(SoftActorCritic, OffPolicy):
     """Soft actor-critic.
 
     Args:
@@ -83,74 +77,8 @@ class SAC(OffPolicy):
         sde_every: Steps between draws of that noise; usually 4 to 64. Larger: smoother actions.
     """
 
-    env: EnvLike = "Pendulum-v1"
-    """The environment: a gymnasium id, a function that makes an env, or an ``EnvSpec``."""
-    num_envs: int = 1
-    """Envs per worker, stepped together as a vector env; usually 1 to 16. More: faster sampling, older policies."""
-    fragment: int = 1
-    """Env steps per env and rollout, at least ``n_step``; usually 1 to 64. Longer: less overhead, older policies."""
-    lr: float | Schedule = 3e-4
-    """Learning rate, or a schedule over env steps; usually 1e-4 to 1e-3. Larger: faster, but less stable."""
-    critic_lr: float | Schedule | None = None
-    """Learning rate of the Q-functions; None takes ``lr``."""
-    max_grad_norm: float | None = None
-    """Clip the gradient of each part to this norm. None: no clipping."""
-    tau: float = 0.005
-    """Polyak coefficient of the target networks; usually 0.001 to 0.02. Larger: faster, but less stable."""
-    temperature: float | Literal["auto"] = "auto"
-    """Weight of the entropy; ``"auto"`` learns it. Usually 0.01 to 1. Larger: more exploration."""
-    initial_temperature: float = 1.0
-    """Temperature that learning begins with; usually 0.1 to 1. Larger: more exploration at first."""
-    target_entropy: float | Literal["auto"] = "auto"
-    """Entropy that the temperature is learned for. ``"auto"``: minus the number of action components; for discrete actions half
-    of the largest entropy. Larger: more exploration."""
-    critics: int = 2
-    """Q-functions, computed in one pass; usually 2, in REDQ 10. More: less overestimation, more compute."""
-    subset: int | None = None
-    """Target networks, drawn at random for each update, whose smallest value is the target; in REDQ 2. None: all."""
-    mean_q: bool = False
-    """The actor maximises the mean of the Q-functions, as in REDQ and DroQ; otherwise the smallest."""
-    actor_every: int = 1
-    """Updates of the Q-functions per update of actor and temperature; usually 1, in REDQ and DroQ ``update_ratio``."""
-    critic_model: ModelLike | None = None
-    """The network of the Q-functions; None takes ``model``."""
-    dropout: float = 0.0
-    """Dropout probability in the Q-functions; in DroQ 0.01. Larger: less overfitting, slower learning."""
-    layer_norm: bool = False
-    """Layer normalisation in the Q-functions, as in DroQ."""
-    sde: bool = False
-    """State-dependent exploration (gSDE, arXiv 2005.05719): smooth noise for real robots."""
-    sde_every: int = 64
-    """Steps between draws of that noise; usually 4 to 64. Larger: smoother actions."""
-
     def loss(self) -> Loss[Replayed, Async]:
-        return SACLoss(
-            temperature=self.temperature,
-            initial_temperature=self.initial_temperature,
-            target_entropy=self.target_entropy,
-            tau=self.tau,
-            subset=self.subset,
-            mean_q=self.mean_q,
-            actor_every=self.actor_every,
-            spec=self.spec(),
-        )
-
-    def spec(self) -> ActorQSpec:
-        """The options of the policy."""
-        return ActorQSpec(
-            critics=self.critics,
-            critic_model=self.critic_model,
-            dropout=self.dropout,
-            layer_norm=self.layer_norm,
-            sde=self.sde,
-            sde_every=self.sde_every,
-        )
-
-    def optimizer(self) -> Mapping[str, Optimizer]:
-        return by_part(self.loss().parts(), self.lr, self.critic_lr)
-
-    def exploration(self) -> Exploration:
-        return RandomFirst(self.learning_starts)
+        return SACLoss(**self.shared())
 
     def plan(self) -> Plan[Metrics]:
         workers = self.workers(self.loss())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,9 +18,11 @@ from tflow.combinators import check, graph
 from tflow.combinators.runnable import Plan
 from tflow.errors import PlanError, ShardFailed, TflowError
 from tflow.rl.data.episodes import WINDOW, Episodes
+from tflow.rl.elsewhere import Configured
+from tflow.rl.history import MetricsHistory
 from tflow.rl.metrics import Metrics
 from tflow.rl.rollout.worker_spec import check_names
-from tflow.state.folders import checkpoint_in
+from tflow.state.folders import checkpoint_in, read_manifest
 
 if TYPE_CHECKING:
     from tflow.algos.algorithm import Algorithm
@@ -37,7 +40,7 @@ COMPARE_EVERY = 50
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stop:
+class Stop(Configured):
     """When training stops: as soon as one of these is reached. None is no condition."""
 
     env_steps: int | None = None
@@ -50,9 +53,14 @@ class Stop:
     """Gradient steps."""
     seconds: float | None = None
     """Seconds since training began; looked at between calls to workers, and between minibatches."""
+    patience: int | None = None
+    """Evaluations in a row without improvement; needs ``eval_every=``. Larger: noise ends fewer runs."""
+    min_delta: float = 0.0
+    """What an evaluation must gain over the best one so far to count as an improvement."""
 
     def __post_init__(self) -> None:
-        for name in ("env_steps", "updates"):
+        check.at_least_zero("Stop", "min_delta", self.min_delta)
+        for name in ("env_steps", "updates", "patience"):
             if getattr(self, name) is not None:
                 check.integer("Stop", name, getattr(self, name), least=1)
         wanted: object = self.mean_return
@@ -108,6 +116,29 @@ class Callback:
         """Called once at the end, also after an error. ``run.outcome`` has the reason; ``run.policy()`` still works."""
 
 
+class Improvement:
+    """What evaluations have reached so far, and how many there were since the best one."""
+
+    def __init__(self, min_delta: float = 0.0) -> None:
+        self.min_delta = min_delta
+        self.best: float | None = None
+        self.since = self.seen = 0
+
+    def see(self, metrics: Metrics) -> None:
+        """Look at an evaluation that was not there before."""
+        if metrics.evaluations <= self.seen or not math.isfinite(metrics.evaluation.mean_return):
+            return
+        self.seen, found = metrics.evaluations, metrics.evaluation.mean_return
+        if self.best is None or found > self.best + self.min_delta:
+            self.best, self.since = found, 0
+        else:
+            self.since += 1
+
+    def state(self) -> dict[str, object]:
+        """For the manifest of a checkpoint."""
+        return {"best": self.best, "since": self.since, "seen": self.seen}
+
+
 class TrainingRun:
     """A training run. Iterate over it for ``Metrics``; ``policy()`` is the current policy, also afterwards.
 
@@ -128,7 +159,7 @@ class TrainingRun:
         start_from: StartFrom | None = None,
         resumed_from: Path | None = None,
     ) -> None:
-        self._started = self._stopped = False
+        self._started = self._stopped = self._forgotten = False
         self.run = run
         """The run itself: its ``stats()`` and ``ledger``, and ``ask`` for what actors know."""
         self.workers: AnyWorkers = reporting(run.plan).workers
@@ -145,11 +176,17 @@ class TrainingRun:
         """The checkpoint that it was resumed from; None if it was not."""
         self.metrics: Metrics | None = None
         """The latest metrics."""
+        self.history = MetricsHistory()
+        """Its metrics so far, about a row per second: ``run.history.frame()`` is a data frame."""
         self.outcome = ""
         """Why it ended, in words; empty while it runs."""
+        self._improvement = Improvement(stop.min_delta if isinstance(stop, Stop) else 0.0)
+        vars(self._improvement).update({} if resumed_from is None else read_manifest(resumed_from).get("improvement", {}))
         self._reports = 0
         self._callbacks = tuple(callbacks)
         self._begun: list[Callback] = []
+        self._forgotten = True
+        """Whether nobody has asked anything of it yet."""
 
     def __iter__(self) -> Iterator[Metrics]:
         return self
@@ -180,9 +217,16 @@ class TrainingRun:
             raise TflowError("The plan ended before it reported anything.")
         return self.metrics
 
-    def policy(self, name: str | None = None) -> Policy:
+    def policy(self, name: str | None = None, *, untrained: bool = False) -> Policy:
         """A copy of the current policy; ``name`` says which, if there are several. If the learner is in an actor: with the
-        weights that it sent last."""
+        weights that it sent last. Before the run has begun there is none, unless it starts from saved weights, or random ones are
+        asked for with ``untrained``."""
+        self._forgotten = False
+        if not (self._started or untrained or self.start_from is not None or self.resumed_from is not None):
+            raise TflowError(
+                "Nothing has been learned: this run has not begun. Iterate over it, or call run.finish(), before run.policy(); "
+                "run.policy(untrained=True) gives the initial weights."
+            )
         return self.workers.policy(self.run, name)
 
     def policies(self) -> dict[str, Policy]:
@@ -209,8 +253,10 @@ class TrainingRun:
             path: The folder.
             facts: What else to write into its manifest.
         """
+        self._forgotten = False
         found = {} if self.metrics is None else {"env_steps": self.metrics.env_steps, "updates": self.metrics.training.updates}
-        self.run.save(path, {**found, "seed": self.seed, **(facts or {})})
+        known = {**found, "seed": self.seed, "improvement": self._improvement.state()}
+        self.run.save(path, {**known, **(facts or {})})
 
     def interrupt(self, error: BaseException) -> None:
         """End the run soon, between two polls, with an error such as ``KeyboardInterrupt()``, and let callbacks save it before.
@@ -239,6 +285,8 @@ class TrainingRun:
     def _seen(self, metrics: Metrics) -> str:
         """Pass a report to the callbacks. Returns the stop condition that is reached, if any."""
         self.metrics = metrics
+        self._improvement.see(metrics)
+        self.history.see(metrics)
         self._reports += 1
         if self.run.is_compared and self._reports % COMPARE_EVERY == 1:
             self.run.compare(self._reports, self._digest())
@@ -247,6 +295,7 @@ class TrainingRun:
             self._stopping()  # before the final evaluation, which a run that goes on would not have made
         if reached and not self.run.is_over:
             self.metrics = self._with_final_evaluation(metrics)
+            self.history.see(self.metrics)
         for each in self._callbacks:
             each.reported(self, self.metrics)
         return reached
@@ -266,7 +315,9 @@ class TrainingRun:
 
     def _reached(self, metrics: Metrics) -> str:
         if isinstance(self.stop, Stop):
-            return self.stop.reached(metrics)
+            waited = self.stop.patience is not None and self._improvement.since >= self.stop.patience
+            no_better = f"{self._improvement.since} evaluations without improvement" if waited else ""
+            return self.stop.reached(metrics) or no_better
         return "what stop= asked for" if self.stop is not None and self.stop(metrics) else ""
 
     def _with_final_evaluation(self, metrics: Metrics) -> Metrics:
@@ -313,6 +364,11 @@ class TrainingRun:
     def __del__(self) -> None:
         if self._started:
             self.close()
+        elif self._forgotten and not self.run.closed and not self.outcome:
+            logging.getLogger("tflow").warning(
+                "A training run was made, and thrown away before it had begun: nothing was trained. Call .finish() on it, or "
+                "iterate over it."
+            )
 
     def __enter__(self) -> Self:
         return self
@@ -374,6 +430,8 @@ def check_run(
         check.instance(
             "train", "each of callbacks", each, Callback, "a Callback such as ShowProgress() or RunFolder('runs/mine')"
         )
+    if isinstance(stop, Stop) and stop.patience is not None and eval_every is None and not reporting(plan).evaluators:
+        raise PlanError(f"train: patience={stop.patience} counts evaluations, but there are none. Say eval_every=, too.")
     whole = plan if eval_every is None else with_evaluation(plan, every=eval_every, episodes=eval_episodes)
     if resume is not None and start_from is not None:
         raise PlanError("train: resume= goes on with the weights of the checkpoint; leave out start_from=.")
@@ -394,6 +452,7 @@ def train(
     start_from: StartFrom | None = None,
     resume: str | os.PathLike[str] | None = None,
     record: str | os.PathLike[str] | None = None,
+    trace: str | os.PathLike[str] | None = None,
     algorithm: Algorithm | None = None,
 ) -> TrainingRun:
     """Train a plan that ends in ``ReportMetrics``.
@@ -402,7 +461,8 @@ def train(
         plan: The plan.
         stop: When to stop: a ``Stop``, or a function of metrics. None trains until the run is closed.
         callbacks: Called at the start, with every report and at the end.
-        eval_every: Env steps between evaluations, which run alongside training. None does not evaluate.
+        eval_every: Env steps between evaluations, which run alongside training; updates where nobody samples. None does not
+            evaluate.
         eval_episodes: Episodes per evaluation.
         runtime: Where actors run; None runs everything in this process.
         seed: Random seed of the run.
@@ -412,6 +472,7 @@ def train(
             whose latest checkpoint that is whole is taken. The seed is that of the run that was saved.
         record: A file into which the run writes the order of answers, and all else that a cluster decides: with it,
             ``runtime=ReplayRuntime(file)`` repeats the run in one process, bit for bit.
+        trace: A file for a trace of driver, actors, calls and messages, in the trace event format of Chrome and Perfetto.
         algorithm: The configuration of the plan, which a ``RunFolder`` writes down.
     """
     whole = check_run(
@@ -424,7 +485,7 @@ def train(
         resume=resume,
     )
     saved = None if resume is None else checkpoint_in(Path(resume), refused=logging.getLogger("tflow").warning)
-    run = whole.run(runtime=runtime, seed=seed, resume=saved, record=record)
+    run = whole.run(runtime=runtime, seed=seed, resume=saved, record=record, trace=trace)
     run.identify()
     if start_from is not None:
         start_with(run, start_from)

@@ -4,6 +4,7 @@ from tflow.domain import Domain, NamedBatch, register
 
 SAMPLED = ("obs", "actions", "rewards", "terminated", "truncated", "t", "logp", "values")
 REPLAYED = ("obs", "actions", "rewards", "terminated", "next_obs", "discounts", "weights", "ids")
+SEQUENCES = ("obs", "actions", "rewards", "terminated", "discounts", "ahead", "weights", "mask", "burn_in")
 
 register(
     Domain(
@@ -11,6 +12,12 @@ register(
         also=("tflow.algos",),
         batches=(
             NamedBatch("Rollout", "Sampled", SAMPLED),
+            NamedBatch(
+                "ReplayedSequences",
+                "SequenceColumns",
+                SEQUENCES,
+                source='Replay of sequences yields {them}: create_replay_actors(kind="sequences").',
+            ),
             NamedBatch(
                 "Replayed",
                 "ReplayedColumns",

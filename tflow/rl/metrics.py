@@ -89,7 +89,7 @@ class Speed(Frozen):
     seconds: float = 0.0
     """Seconds since the run started."""
     env_steps_per_s: float = 0.0
-    """Over the last second."""
+    """Over the last second; in the first, since the run started."""
     trained_per_s: float = 0.0
     operators: Mapping[str, float] = field(default_factory=dict)
     """Busy seconds of each operator, summed over shards."""
@@ -116,6 +116,16 @@ class Metrics(Frozen):
     def mean_return(self) -> float:
         """Mean return over the latest 100 episodes."""
         return self.episodes.mean_return
+
+    @property
+    def progress(self) -> int:
+        """How far it is: env steps, or updates where nobody samples, as with a dataset."""
+        return self.env_steps or self.training.updates
+
+    @property
+    def unit(self) -> str:
+        """What ``progress`` counts."""
+        return "env steps" if self.env_steps or not self.training.updates else "updates"
 
     def __str__(self) -> str:
         found = self.flat()
@@ -174,10 +184,13 @@ class MetricsState:
     def refreshed(self, progress: Progress, workers: Actors[object]) -> MetricsState:
         """The same, or refreshed if that is due."""
         now = progress.now()
-        if self.refreshed_at is None:
-            return replace(self, refreshed_at=now, speed=Speed(progress.seconds()))
-        if now - self.refreshed_at < REFRESH_S:
-            return self
+        if self.refreshed_at is None or now - self.refreshed_at < REFRESH_S:
+            if self.speed.ledger is not None:
+                return self
+            seconds, steps, rows = progress.seconds(), progress.env_steps(workers), self.training.rows
+            # On average since it started: it may be over within a second.
+            early = Speed(seconds, steps / seconds, rows / seconds) if seconds else Speed()
+            return replace(self, refreshed_at=now if self.refreshed_at is None else self.refreshed_at, speed=early)
         steps, rows, past = progress.env_steps(workers), self.training.rows, now - self.refreshed_at
         busy: dict[str, float] = {}
         staleness: dict[str, Staleness] = {}
@@ -265,9 +278,10 @@ def check_pool(sink: nodes.Node, workers: AnyWorkers) -> None:
     pools = {source.of for source in graph.walk(sink) if isinstance(source, nodes.FromActors)}
     sampling = {pool for pool in pools if isinstance(pool, AnyWorkers) and not isinstance(pool, Evaluators)}
     if sampling and workers not in sampling and not workers.spec.stands_in:
-        others = " and ".join(sorted(pool.name for pool in sampling))
+        others = sorted(pool.name for pool in sampling)
+        given = sentences.called_beside(workers.name, others) if workers.name in others else f"other workers, {workers.name},"
         raise PlanError(
-            f"ReportMetrics: the rollouts of this plan are sampled by {others}, but it reports on other workers, {workers.name}, "
+            f"ReportMetrics: the rollouts of this plan are sampled by {' and '.join(others)}, but it reports on {given} "
             "which sample nothing. Name the same workers in all places."
         )
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 import numbers
 from bisect import bisect_right
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -134,6 +135,45 @@ class Exponential(Annealed):
         return self.end if fraction == 1 else self.start * (self.end / self.start) ** fraction
 
 
+@dataclass(frozen=True, repr=False)
+class Cosine(Annealed):
+    """Half a wave of a cosine from ``start`` to ``end``, within ``steps`` env steps or a share of the run; constant afterwards.
+
+    >>> [round(Cosine(1.0, 0.0, steps=100).at(steps), 6) for steps in (0, 50, 100, 900)]
+    [1.0, 0.5, 0.0, 0.0]
+    """
+
+    def __post_init__(self) -> None:
+        _number("Cosine", "start", self.start)
+        _number("Cosine", "end", self.end)
+        super().__post_init__()
+
+    def at(self, steps: int, /) -> float:
+        fraction = self.fraction(steps)
+        return _between(self.start, self.end, fraction if fraction == 1 else 0.5 * (1 - math.cos(math.pi * fraction)))
+
+
+@dataclass(frozen=True)
+class Warmup:
+    """Linear growth from almost 0 to another schedule within the first env steps, and that schedule from then on.
+
+    >>> [Warmup(Constant(1.0), 100).at(steps) for steps in (0, 49, 99, 1000)]
+    [0.01, 0.5, 1.0, 1.0]
+    """
+
+    schedule: float | Schedule
+    """What it grows to."""
+    steps: int
+    """Env steps of the growth."""
+
+    def __post_init__(self) -> None:
+        schedule_of(self.schedule, where="Warmup: schedule")
+        check.integer("Warmup", "steps", self.steps, least=1)
+
+    def at(self, steps: int, /) -> float:
+        return schedule_of(self.schedule).at(steps) * _fraction(steps + 1, self.steps)  # learning rates are above 0
+
+
 @dataclass(frozen=True)
 class Piecewise:
     """Linear interpolation between points (env steps, value); constant before the first and after the last.
@@ -166,6 +206,46 @@ class Piecewise:
         return _between(start, end, _fraction(steps - left, right - left))
 
 
+NAMED: Mapping[str, tuple[Callable[..., Schedule], int]] = {
+    "constant": (Constant, 1),
+    "linear": (Linear, 2),
+    "cosine": (Cosine, 2),
+    "exponential": (Exponential, 2),
+}
+"""Schedules by name, and how many numbers each has."""
+OPTIONS: Mapping[str, Callable[[str], float]] = {"steps": int, "share": float, "warmup": int}
+
+
+def named_schedule(text: str) -> Schedule:
+    """A schedule by its name: ``NAME:START:END``, with the options ``steps=``, ``share=`` and ``warmup=``, which is in env steps.
+
+    >>> named_schedule("linear:1e-3:0"), named_schedule("cosine:1e-3:1e-5:warmup=5_000")
+    (Linear(start=0.001, end=0.0), Warmup(schedule=Cosine(start=0.001, end=1e-05), steps=5000))
+    """
+    name, *parts = (part.strip() for part in text.split(":"))
+    if name not in NAMED:
+        raise PlanError(f"There is no schedule {name!r}: there are {', '.join(NAMED)}. Write linear:1e-3:0, for example.")
+    kind, count = NAMED[name]
+    allowed = f"{name}{':NUMBER' * count}, then steps=N, share=X or warmup=N with colons between"
+    options = dict(part.split("=", 1) for part in parts if "=" in part)
+    try:
+        numbers_ = [float(part) for part in parts if "=" not in part]
+        given = {key: OPTIONS[key](value) for key, value in options.items()}
+    except (KeyError, ValueError) as error:
+        raise PlanError(f"{text!r} is no schedule: {error}. It is {allowed}.") from None
+    warmup = given.pop("warmup", None)
+    if len(numbers_) != count or (given and kind is Constant):
+        raise PlanError(f"{text!r} is no schedule. It is {allowed}.")
+    made = kind(*numbers_, **given)
+    return made if warmup is None else Warmup(made, int(warmup))
+
+
+def is_named_schedule(text: str) -> bool:
+    """True for a text that is meant as a schedule by name."""
+    name, colon, rest = text.partition(":")
+    return bool(colon) and name.strip() in NAMED and rest.strip()[:1] in set("+-.0123456789")
+
+
 def schedule_of(value: float | Schedule, *, where: str = "schedule") -> Schedule:
     """The schedule itself, or a constant one for a number. ``where`` names the setting in the error.
 
@@ -183,6 +263,8 @@ def schedule_of(value: float | Schedule, *, where: str = "schedule") -> Schedule
 
 def check_absolute(where: str, name: str, value: float | Schedule | None) -> None:
     """Raise for a schedule that depends on the stop of the run, where that is not known."""
+    while isinstance(value, Warmup):
+        value = value.schedule
     if isinstance(value, Annealed) and value.steps is None:
         raise PlanError(
             f"{where}: {name} goes by the rows stored in replay, which does not know when the run stops; got {value!r}. Say "

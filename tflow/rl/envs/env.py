@@ -10,8 +10,9 @@ and the field. With ``on_error="restart"`` a loop restarts that one copy instead
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, NoReturn
 
 import numpy as np
@@ -53,7 +54,46 @@ class EnvStep(NamedTuple):
     episode is terminated, or where the env gives none."""
 
 
-class Envs(ABC):
+def layers(env: object) -> Iterator[object]:
+    """An env and what it wraps, from the outside in."""
+    seen: set[int] = set()
+    while env is not None and id(env) not in seen:
+        seen.add(id(env))
+        yield env
+        env = vars(env).get("env") if hasattr(env, "__dict__") else None
+
+
+class Adjustable(ABC):
+    """Copies of an env whose attributes can be set."""
+
+    name: str
+    settings: Mapping[str, float] = MappingProxyType({})
+    """Attributes that were set."""
+
+    def set(self, settings: Mapping[str, float]) -> None:
+        """Set attributes of all copies, and of those that are made later: in whole numbers where they have whole numbers."""
+        self.settings = dict(settings)
+        for env in self.copies():
+            self.apply_settings(env)
+
+    @abstractmethod
+    def copies(self) -> Iterable[object]:
+        """What has the attributes of the copies."""
+
+    def apply_settings(self, env: object) -> None:
+        """Set what was set before in one that is new."""
+        for name, value in self.settings.items():
+            owner = next((each for each in layers(env) if name in vars(each)), None) or next(
+                (each for each in layers(env) if hasattr(type(each), name)), None
+            )
+            if owner is None:
+                raise EnvError(f"has no attribute {name!r}, which its curriculum sets.", self.name)
+            before = getattr(owner, name)
+            whole = isinstance(before, (int, np.integer)) and not isinstance(before, bool)
+            setattr(owner, name, round(value) if whole else value)
+
+
+class Envs(Adjustable):
     """``num`` copies of an environment. Call ``reset`` once, then ``step``; envs reset themselves."""
 
     num: int
@@ -118,6 +158,32 @@ class Envs(ABC):
         """Close all envs."""
 
 
+RETURNS = {"reset": "(obs, info)", "step": "(obs, reward, terminated, truncated, info)"}
+OLD_GYM = (
+    "So are envs of the old gym. Those of gymnasium have reset(self, *, seed=None, options=None), which returns (obs, info), and "
+    "step(self, action), which returns (obs, reward, terminated, truncated, info)."
+)
+
+
+SEVERAL_AGENTS = (
+    "It is an env for several agents. In Python, make workers with create_multi_workers({'shared': PPO()}, env=..., "
+    "policy_of=lambda agent: 'shared'), or with more policies, and give Select(rollouts, policy='shared') to ppo_plan. "
+    "tflow train ppo_dqn trains two policies."
+)
+
+
+def no_env(made: object) -> str:
+    """What is wrong with something that should be a gymnasium env."""
+    problem = f"is made as a {type(made).__name__}, not a gymnasium.Env."
+    if hasattr(made, "possible_agents"):
+        return f"{problem} {SEVERAL_AGENTS}"
+    if any(kind.__module__.partition(".")[0] == "gym" for kind in type(made).__mro__):
+        return f"{problem} {OLD_GYM}"
+    if callable(getattr(made, "reset", None)) and callable(getattr(made, "step", None)):
+        return f"{problem} Derive its class from gymnasium.Env."
+    return problem
+
+
 class EnvFaults:
     """Handles errors of envs: raises them as an ``EnvError``, or allows a restart, up to a limit."""
 
@@ -143,8 +209,9 @@ class EnvFaults:
         text = str(error).rstrip(".") or "it said no more"
         problem = f"{call} raised {type(error).__name__}: {text}.{hint}"
         if isinstance(error, (TypeError, ValueError)) and "unpack" in text:
-            what = "(obs, info)" if call == "reset" else "(obs, reward, terminated, truncated, info)"
-            problem = f"{call} must return {what}: {text}."
+            problem = f"{call} must return {RETURNS[call]}: {text}. {OLD_GYM}"
+        elif call == "reset" and isinstance(error, TypeError) and "unexpected keyword argument" in text:
+            problem = f"reset must take seed= and options=: {text}. {OLD_GYM}"
         sentence = EnvError(problem, self.name, index)
         sentence.__cause__ = error
         return sentence
@@ -221,6 +288,9 @@ class LoopEnvs(Envs):
     @property
     def first(self) -> object:
         return self._envs[0].unwrapped
+
+    def copies(self) -> Iterable[object]:
+        return self._envs
 
     def reset(self, seed: int | None = None, *, task: object = None) -> tuple[Obs, Array | None]:
         self._seed, self._masks, self._masks_known, self._turn = seed, None, False, self._turn ^ 1
@@ -326,7 +396,8 @@ class LoopEnvs(Envs):
         except Exception as error:
             self.faults.refuse(error, "make", index)
         if not isinstance(env, Env):
-            raise EnvError(f"is made as a {type(env).__name__}, not a gymnasium.Env.", self.name, index)
+            raise EnvError(no_env(env), self.name, index)
+        self.apply_settings(env)
         return env
 
     def _begin(self, index: int, seed: int | None = None) -> None:
@@ -334,6 +405,8 @@ class LoopEnvs(Envs):
         while True:
             try:
                 obs, info = self._envs[index].reset(seed=seed, **self._options)
+                if not isinstance(info, Mapping):  # an observation of two numbers
+                    raise TypeError(f"cannot unpack its infos: they are a {type(info).__name__}")
                 self._check_spaces(index)
                 self._writers[self._turn](index, obs)
                 self._note_mask(index, info)

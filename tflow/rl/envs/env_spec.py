@@ -11,7 +11,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
 from types import ModuleType
@@ -22,6 +22,8 @@ from tflow.combinators import check
 from tflow.combinators.labels import label_of
 from tflow.errors import EnvError, PlanError
 from tflow.extras import require
+from tflow.rl.elsewhere import Configured
+from tflow.rl.schedules import Schedule
 
 if TYPE_CHECKING:
     from tflow.rl.envs.env import AnyEnv, AnyVectorEnv, Envs, OnError
@@ -41,7 +43,7 @@ Maker = Callable[..., "AnyEnv | AnyVectorEnv | MultiAgentEnv"]
 
 
 @dataclass(frozen=True)
-class EnvSpec:
+class EnvSpec(Configured):
     """An environment, and how its copies are run.
 
     >>> EnvSpec("CartPole-v1", vectorizer="loops")
@@ -73,7 +75,17 @@ class EnvSpec:
     """What to do if an env raises or gives invalid values: raise an ``EnvError``, or restart that copy and discard its episode
     (vectorizer "loop" only)."""
 
+    curriculum: Mapping[str, Schedule] = field(default_factory=dict)
+    """Attributes of the envs that change with training, ``{"length": Linear(4, 40, 100_000)}``: schedules over env steps. Workers
+    set them between two rollouts, in whole numbers where the env has whole numbers. Evaluations play the env as it is made."""
+
     def __post_init__(self) -> None:
+        check.instance("EnvSpec", "curriculum", self.curriculum, Mapping, "schedules by attribute")
+        for name, schedule in self.curriculum.items():
+            if not isinstance(schedule, Schedule):
+                raise PlanError(
+                    f"EnvSpec: curriculum[{name!r}] must be a schedule such as Linear(4, 40, 100_000), got {schedule!r}."
+                )
         for name in ("wrappers", "vector_wrappers"):
             object.__setattr__(self, name, _functions(name, getattr(self, name)))
         check.one_of("EnvSpec", "vectorizer", self.vectorizer, get_args(Vectorizer))
@@ -159,7 +171,7 @@ class EnvSpec:
         from tflow.rl.envs.vector_env import VectorEnvs
 
         check.integer("EnvSpec.make", "num", num, least=1)
-        how = self._chosen()
+        how = "loop" if num == 1 and self._has_plain_single() else self._chosen()
         if how == "loop" and not self.vector_wrappers:
             return LoopEnvs(self._single, num, name=self.name, on_error=self.on_error)
         by_vectorizer: dict[str, Callable[[int, int | None], AnyVectorEnv]] = {
@@ -187,6 +199,12 @@ class EnvSpec:
             raise PlanError("EnvSpec: envs for several agents run in a loop, without vector_wrappers and max_episode_steps.")
         return MultiEnvs(self._multi, num, name=self.name, policy_of=policy_of, on_error=self.on_error)
 
+    def _has_plain_single(self) -> bool:
+        """True if one env may be a single one, which is faster than a vector env of one, although there is a native one."""
+        if self.vectorizer != "auto" or not isinstance(self.env, str) or self._atari or self.vector_wrappers or self.kwargs:
+            return False
+        return self._registered().entry_point is not None
+
     def _chosen(self) -> Vectorizer:
         if self.vectorizer != "auto":
             return self.vectorizer
@@ -205,11 +223,22 @@ class EnvSpec:
         module, _, name = self.env.rpartition(":")
         self._imported(module or ("tflow.rl.envs.samples" if name.startswith("tflow/") else "gymnasium"))
         found = gymnasium.registry.get(name)
+        if found is None and self._is_multi_agent(name):
+            from tflow.rl.envs.env import SEVERAL_AGENTS
+
+            raise EnvError(SEVERAL_AGENTS, self.name)
         if found is None:
             raise self._unknown(
                 name, gymnasium.registry, "gymnasium", "Import the package that registers it, or write 'package:id'."
             )
         return found
+
+    @staticmethod
+    def _is_multi_agent(name: str) -> bool:
+        """True for what PettingZoo knows, and for the names of its modules."""
+        pettingzoo = sys.modules.get("pettingzoo")
+        known = (getattr(pettingzoo, kind, {}) for kind in ("parallel_registry", "aec_registry"))
+        return name.startswith("pettingzoo.") or any(name in ids for ids in known)
 
     def _imported(self, module: str) -> ModuleType:
         try:
@@ -219,6 +248,19 @@ class EnvSpec:
 
     def _unknown(self, name: str, known: Iterable[str], where: str, hint: str) -> EnvError:
         return EnvError(f"is not an env that {where} knows.{sentences.did_you_mean(name, known, most=3)} {hint}", self.name)
+
+    def make_single(self, **kwargs: object) -> AnyEnv:
+        """Make one single env, with its wrappers and these arguments too, which an env of your own gets if it takes them."""
+        how = self._chosen()
+        if self.vector_wrappers or self._makes_vectors or how == "envpool" or (how == "native" and self._atari):
+            raise PlanError(
+                f"EnvSpec: {self.name} runs as a vector env, whose copies cannot be made one by one as they are trained on."
+            )
+        given = {name: value for name, value in kwargs.items() if isinstance(self.env, str) or _takes(self.env, name)}
+        try:
+            return replace(self, kwargs={**self.kwargs, **given})._single()
+        except Exception as error:
+            raise EnvError(f"cannot be made with {given}: {type(error).__name__}: {error}", self.name) from error
 
     def _single(self) -> AnyEnv:
         import gymnasium

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, suppress
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -32,7 +32,7 @@ from gymnasium import spaces
 
 from tflow.errors import EnvError
 from tflow.rl.data.arrays import Array, Obs
-from tflow.rl.envs.env import MASK_FROM_THE_START, EnvFaults, Infos, OnError
+from tflow.rl.envs.env import MASK_FROM_THE_START, Adjustable, EnvFaults, Infos, OnError
 from tflow.rl.envs.snapshot import env_state, load_env
 from tflow.rl.envs.spaces import ActionLayout, AnySpace, Mismatch, ObsLayout
 
@@ -211,7 +211,7 @@ def _mask_of(info: Infos | None) -> Infos:
 # --------------------------------------------------------------------------- all copies
 
 
-class MultiEnvs:
+class MultiEnvs(Adjustable):
     """``num`` copies of a PettingZoo env. Call ``reset`` once, then ``step``; see the top of the file.
 
     ``policy_of`` says which policy an agent has; ``str`` gives each its own. Copy i is seeded with ``seed + i``. With
@@ -234,6 +234,9 @@ class MultiEnvs:
         policies = {agent: policy for policy, group in self.groups.items() for agent in group.agents}
         self._policies = [policies[agent] for agent in self.slot_agents]
         self._turns: dict[str, Turn] = {}
+
+    def copies(self) -> Iterable[object]:
+        return [copy.env for copy in self._copies]
 
     def reset(self, seed: int | None = None) -> dict[str, Turn]:
         """Start all episodes. Gives the first turns."""
@@ -403,6 +406,7 @@ class MultiEnvs:
         first = self._copies[0] if self._copies else copy
         if copy.ids != first.ids or copy.spaces != first.spaces:
             raise EnvError("has other agents or spaces than env 0. All copies need the same ones.", self.name, index)
+        self.apply_settings(env)
         return copy
 
     def _restarted(self, index: int, call: str, error: Exception) -> Events:

@@ -1,9 +1,10 @@
-"""Small environments that ship with tflow, for meta-learning, action masks and multi-agent algorithms.
+"""Small environments that ship with tflow, for meta-learning, action masks, memory and multi-agent algorithms.
 
-``Navigation`` is a family of tasks, for meta-learning. ``Doors`` has action masks. ``MultiCartPole`` has several agents, for one
-policy or many.
+``Navigation`` is a family of tasks, for meta-learning. ``Doors`` has action masks, ``ParametricCartPole`` also actions that are
+known by their embeddings. ``StatelessCartPole`` and ``RepeatAfterMe`` need a memory, ``KeyDoor`` needs exploration.
+``MultiCartPole`` has several agents, for one policy or many.
 
-Importing this file registers ``tflow/Navigation-v0`` and ``tflow/Doors-v0``; tflow does so when a plan names one. For
+Importing this file registers ``tflow/Navigation-v0``, ``tflow/Doors-v0`` and so on; tflow does so when a plan names one. For
 ``gymnasium.make`` itself, which does not look for envs in other packages, it is ``"tflow.rl.envs.samples:tflow/Navigation-v0"``.
 """
 
@@ -22,10 +23,30 @@ from tflow.combinators import check
 from tflow.errors import EnvError
 from tflow.rl.data.arrays import Array
 from tflow.rl.envs.env import Infos
+from tflow.rl.envs.memory_tasks import RepeatAfterMe, StatelessCartPole, StatelessCartPoleVector
 from tflow.rl.envs.multi_cart_pole import MultiCartPole
+from tflow.rl.envs.puzzles import KeyDoor, ParametricCartPole
 
-__all__ = ["Doors", "MultiCartPole", "Navigation", "NavigationVector", "register"]
-NAVIGATION, DOORS = "tflow/Navigation-v0", "tflow/Doors-v0"
+__all__ = [
+    "Doors",
+    "KeyDoor",
+    "MultiCartPole",
+    "Navigation",
+    "NavigationVector",
+    "ParametricCartPole",
+    "RepeatAfterMe",
+    "StatelessCartPole",
+    "StatelessCartPoleVector",
+    "register",
+]
+NAVIGATION, STATELESS = "tflow/Navigation-v0", "tflow/StatelessCartPole-v1"
+SINGLE = {
+    "tflow/Doors-v0": "tflow.rl.envs.samples:Doors",
+    "tflow/KeyDoor-v0": "tflow.rl.envs.puzzles:KeyDoor",
+    "tflow/ParametricCartPole-v0": "tflow.rl.envs.puzzles:ParametricCartPole",
+    "tflow/RepeatAfterMe-v0": "tflow.rl.envs.memory_tasks:RepeatAfterMe",
+}
+"""Those that have no vector env of their own."""
 
 
 def register() -> None:
@@ -36,8 +57,16 @@ def register() -> None:
             entry_point="tflow.rl.envs.samples:Navigation",
             vector_entry_point="tflow.rl.envs.samples:NavigationVector",
         )
-    if DOORS not in gymnasium.registry:
-        gymnasium.register(DOORS, entry_point="tflow.rl.envs.samples:Doors")
+    if STATELESS not in gymnasium.registry:
+        gymnasium.register(
+            STATELESS,
+            entry_point="tflow.rl.envs.memory_tasks:StatelessCartPole",
+            vector_entry_point="tflow.rl.envs.memory_tasks:StatelessCartPoleVector",
+            max_episode_steps=500,
+        )
+    for name, entry_point in SINGLE.items():
+        if name not in gymnasium.registry:
+            gymnasium.register(name, entry_point=entry_point)
 
 
 class _Goals:

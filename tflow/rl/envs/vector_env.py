@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn
 
 import numpy as np
@@ -46,6 +46,12 @@ class VectorEnvs(Envs):
     @property
     def first(self) -> object:
         return getattr(self._env, "envs", [self._env])[0].unwrapped
+
+    def copies(self) -> Iterable[object]:
+        base = self._env.unwrapped
+        if isinstance(base, AsyncVectorEnv):
+            raise EnvError("steps in processes of its own, where no curriculum reaches it. Use vectorizer='loop'.", self.name)
+        return getattr(base, "envs", [base])
 
     def reset(self, seed: int | None = None, *, task: object = None) -> tuple[Obs, Array | None]:
         try:
@@ -147,6 +153,8 @@ class VectorEnvs(Envs):
             self._env = self._make(None)
         except Exception as error:
             self.faults.refuse(error, "make")
+        for env in self.copies() if self.settings else ():
+            self.apply_settings(env)
         self._send, self._recv = _halves(self._env)
         self._unused_seed = None
 

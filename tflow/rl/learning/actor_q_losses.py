@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from tflow.combinators import check
 from tflow.errors import PlanError
-from tflow.rl.learning.losses import Loss, LossValue, Replayed, next_masks
+from tflow.rl.learning.losses import Loss, LossValue, Reads, Replayed, next_masks
 from tflow.rl.learning.parts import Part, SoftUpdate
 from tflow.rl.policy.policy_spec import ActorQSpec, PolicySpec
 from tflow.types import Async
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from tflow.rl.policy.actor_q import ActorQ
     from tflow.rl.policy.policy import Policy
-    from tflow.rl.policy.tensors import Tensors
+    from tflow.rl.policy.tensors import NetInputs, Tensors
 
 Losses = Mapping[str, Callable[[], LossValue]]
 
@@ -46,9 +46,9 @@ def critic_value(batch: Tensors, values: Tensor, targets: Tensor) -> LossValue:
 
 
 @dataclass(frozen=True)
-class SACLoss(Loss[Replayed, Async]):
-    """Soft actor-critic (arXiv 1812.05905): soft Q-functions with target networks, an actor that maximises the smallest of them
-    plus its entropy, and a temperature that is learned."""
+class SoftActorCriticLoss(Loss[Reads, Async]):
+    """Soft Q-functions with target networks, an actor that maximises the smallest of them plus its entropy, a temperature that is
+    learned. Derived classes say what they read: rows or sequences."""
 
     temperature: float | Literal["auto"] = "auto"
     """Weight of the entropy; ``"auto"`` learns it. Usually 0.01 to 1. Larger: more exploration."""
@@ -122,9 +122,9 @@ class SACLoss(Loss[Replayed, Async]):
         targets = batch["td_targets"] if known else self.td_targets(policy, target, batch)
         return self.td_loss(batch, self.taken(policy, policy.q_values(*self.given(policy, batch), train=True), batch), targets)
 
-    def given(self, policy: ActorQ, batch: Tensors) -> tuple[Tensor | dict[str, Tensor], Tensor | None]:
+    def given(self, policy: ActorQ, batch: Tensors) -> tuple[NetInputs, Tensor | None]:
         """What the Q-functions are asked about: observations, and the actions taken if they are continuous."""
-        return batch.nested("obs"), None if policy.discrete else batch["actions"]
+        return policy.net_inputs(batch, "obs"), None if policy.discrete else batch["actions"]
 
     def taken(self, policy: ActorQ, values: Tensor, batch: Tensors) -> Tensor:
         """The values of the actions taken."""
@@ -142,7 +142,7 @@ class SACLoss(Loss[Replayed, Async]):
         import torch
 
         with torch.no_grad():
-            obs = batch.nested("next_obs")
+            obs = policy.net_inputs(batch, "next_obs")
             inputs = policy.act_on(obs)
             if policy.discrete:
                 inputs = policy.head.masked(inputs, next_masks(batch)) if "next_masks" in batch else inputs
@@ -167,7 +167,7 @@ class SACLoss(Loss[Replayed, Async]):
 
     def actor_loss(self, policy: ActorQ, batch: Tensors, drawn: list[Tensor]) -> LossValue:
         """The loss of the actor: minus the value of its actions, minus the entropy times the temperature."""
-        obs = batch.nested("obs")
+        obs = policy.net_inputs(batch, "obs")
         inputs, alpha = policy.act_on(obs, train=True), self.alpha(policy)
         if policy.discrete:
             inputs = policy.head.masked(inputs, batch["masks"]) if "masks" in batch else inputs
@@ -196,6 +196,12 @@ class SACLoss(Loss[Replayed, Async]):
         temperature = policy.temperature
         total = temperature.log().squeeze() * batch.mean(drawn[-1] - wanted)
         return LossValue(total, {"temperature": temperature.detach().squeeze()})
+
+
+@dataclass(frozen=True)
+class SACLoss(SoftActorCriticLoss[Replayed]):
+    """Soft actor-critic (arXiv 1812.05905): soft Q-functions with target networks, an actor that maximises the smallest of them
+    plus its entropy, and a temperature that is learned."""
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,11 @@ from typing_extensions import TypeVar
 
 from tflow.combinators import check
 from tflow.errors import PlanError
-from tflow.rl.learning.losses import Loss
+from tflow.rl.elsewhere import Configured
+from tflow.rl.learning.losses import Loss, replays, replays_sequences
 from tflow.rl.learning.optimizers import Adam, Optimizer
 from tflow.rl.policy.exploration import ApexEpsilons, ApexNoise, EpsilonGreedy, Exploration, GaussianNoise, OUNoise, RandomFirst
-from tflow.rl.policy.network_spec import ModelLike, normalization_of, normalized
+from tflow.rl.policy.network_spec import Memory, ModelLike, normalization_of, normalized
 from tflow.rl.policy.policy_spec import ActorCriticSpec
 from tflow.types import Async
 
@@ -26,7 +27,7 @@ NOISE = (EpsilonGreedy, ApexEpsilons, GaussianNoise, OUNoise, ApexNoise, RandomF
 
 
 @dataclass(frozen=True)
-class Agent(Generic[Reads, Requires]):
+class Agent(Configured, Generic[Reads, Requires]):
     """Description of an agent: its loss, which decides the kind of policy, its network, how it is trained and how it explores."""
 
     loss: Loss[Reads, Requires]
@@ -95,6 +96,7 @@ def check_agent(where: str, agent: AnyAgent) -> None:
             f"{where}: model must be 'auto', a description such as MLP((64, 64)), or a function that builds your module; got "
             f"{agent.model!r}."
         )
+    _check_memory(where, agent)
     critic_model = getattr(loss.policy(), "critic_model", None)
     if normalization_of(agent.model) is not None or (critic_model is not None and normalization_of(critic_model) is not None):
         raise PlanError(f"{where}: nobody would gather statistics for the model Normalized(...). Say normalize_obs=True instead.")
@@ -127,6 +129,15 @@ def check_agent(where: str, agent: AnyAgent) -> None:
             )
         check.fraction(where, "normalize_rewards", agent.normalize_rewards)
     check.one_of(where, "sends", agent.sends, ("acting", "all"))
+
+
+def _check_memory(where: str, agent: AnyAgent) -> None:
+    loss, model = agent.loss, agent.model
+    if isinstance(model, Memory) and replays(loss) and not replays_sequences(loss):
+        raise PlanError(
+            f"{where}: {type(loss).__name__} reads replayed rows, but a recurrent network is trained on sequences; got {model!r}."
+            " Use R2D2Loss or RNNSACLoss, with create_replay_actors(kind='sequences')."
+        )
 
 
 def differences(one: AnyAgent, other: AnyAgent) -> list[str]:

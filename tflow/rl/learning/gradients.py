@@ -68,17 +68,18 @@ class AverageGradients(Stateless[list[Gradients], Gradients]):
         if len(policies) != 1:
             raise ValueError(f"AverageGradients: expected gradients of one policy, got {sorted(policies) or 'none at all'}.")
         rows = sum(each.rows for each in item)
-        shares = [each.rows / rows if rows else 0.0 for each in item]
-        values = np.zeros_like(item[0].values)
-        for each, share in zip(item, shares, strict=True):
+        counted = [each for each in item if each.rows] or item
+        shares = [each.rows / rows if rows else 0.0 for each in counted]
+        values = np.zeros_like(counted[0].values)
+        for each, share in zip(counted, shares, strict=True):
             values += each.values * np.asarray(share, values.dtype)
-        names = [name for name in item[0].stats if all(name in each.stats for each in item)]
+        names = [name for name in counted[0].stats if all(name in each.stats for each in counted)]
         return Gradients(
             values,
             rows=rows,
             env_steps=sum(each.env_steps for each in item),
             policy=item[0].policy,
-            stats={name: sum(share * each.stats[name] for each, share in zip(item, shares, strict=True)) for name in names},
+            stats={name: sum(share * each.stats[name] for each, share in zip(counted, shares, strict=True)) for name in names},
             summary=merged(each.summary for each in item),
             part=item[0].part,
             early_stop=any(each.early_stop for each in item),

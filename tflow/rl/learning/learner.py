@@ -83,9 +83,9 @@ class TDErrors(NamedTuple):
 
 def tensors_of(policy: Policy, batch: Batch[str], *, pieces: bool = False) -> Tensors:
     """A batch for the loss: as sequences, if the policy is recurrent or whole pieces must stay together."""
-    if not policy.recurrent and not pieces:
-        return Tensors.of(batch, policy.device)
     if "mask" not in batch:
+        if not policy.recurrent and not pieces:
+            return Tensors.of(batch, policy.device)
         longest = int((batch.ends - batch.starts).max()) + 1
         batch = batch.sequences(min(policy.sequence_length, longest) if policy.recurrent else longest)
     return Tensors.of(batch, policy.device, length=int(batch.ends[0]) + 1)

@@ -34,7 +34,7 @@ from tflow.rl.learning.training import (
     moments_of,
     steps_of,
 )
-from tflow.rl.policy.network_spec import LSTM
+from tflow.rl.policy.network_spec import Memory
 from tflow.rl.rollout.worker_spec import AnyWorkers, LearnerActor, Workers, create_learner, create_learners
 from tflow.types import ActorOp, Async, Frozen, LiveOp, Signature, Stateless, Sync
 
@@ -176,9 +176,7 @@ class ApplyTogether(ActorOp["Replica", Gradients, list[TrainedTogether]]):
         compared = before == 0 or actor.updates // self.compared_every > before // self.compared_every
         weights = actor.weights if actor.is_first and outcome.updates else None
         stats = TrainStats(item.policy, outcome.rows, outcome.updates, outcome.skipped, 0, 0, outcome.stats, weights)
-        ids = actor.shared.ids
-        if outcome.td_errors is not None and ids is not None:
-            stats = replace(stats, td_errors=(ids, outcome.td_errors))
+        stats = replace(stats, td_errors=actor.shared.priorities)
         return [TrainedTogether(stats, actor.digest() if compared else "")]
 
 
@@ -252,7 +250,7 @@ def learn_together(
     if own.full_batch:
         raise PlanError(f"learn_together: {type(own).__name__} needs whole batches, which several learners divide. Take one.")
     check.instance("learn_together", "stream", stream, Iter, "a stream of batches")
-    pieces = own.sequential or isinstance(agent.model, LSTM)
+    pieces = own.sequential or isinstance(agent.model, Memory)
     shares = par_scatter(stream.for_each(DivideBatch(workers, num, own, minibatch=minibatch, pieces=pieces)), learners)
     gradients = shares.par_for_each(TakeMinibatches(epochs, pieces)).par_flatten().par_for_each(MinibatchGradients())
     trained = gradients.par_all_reduce(AverageGradients()).par_for_each(ApplyTogether()).par_flatten()

@@ -17,8 +17,11 @@ from typing_extensions import TypeVar
 
 from tflow.combinators import check
 from tflow.combinators.hints import base_arguments
-from tflow.errors import TflowError
+from tflow.errors import PlanError, TflowError
+from tflow.rl.data.arrays import Array
 from tflow.rl.data.batch import Batch, Rollout
+from tflow.rl.data.moments import ByColumn
+from tflow.rl.elsewhere import Configured
 from tflow.rl.learning.parts import HardUpdate, Part
 from tflow.rl.policy.policy_spec import ActorCriticSpec, PolicySpec, QSpec
 from tflow.rl.policy.weights import WHOLE
@@ -28,7 +31,8 @@ from tflow.types import Async, Sync
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from tflow.rl.policy.policy import ActorCritic, Policy, QPolicy
+    from tflow.rl.learning.vtrace import VTraceTargets
+    from tflow.rl.policy.policy import ActorCritic, Evaluated, Policy, QPolicy
     from tflow.rl.policy.tensors import Tensors
 
 MAX_LOG_RATIO = 20.0
@@ -40,6 +44,13 @@ ReplayedColumns = Literal["obs", "actions", "rewards", "terminated", "next_obs",
 Replayed: TypeAlias = Batch[ReplayedColumns]
 """What replay yields: single transitions. ``discounts`` multiplies the value of ``next_obs`` (0 after termination), ``weights``
 are the importance-sampling weights of prioritized replay, ``ids`` identify the rows in the buffer."""
+
+
+SequenceColumns = Literal["obs", "actions", "rewards", "terminated", "discounts", "ahead", "weights", "mask", "burn_in"]
+ReplayedSequences: TypeAlias = Batch[SequenceColumns]
+"""What replay of sequences yields, one after the other. A row bootstraps from the one that is ``ahead`` rows further on.
+``mask`` is false for padding, ``burn_in`` true for rows that only warm up the recurrent state. ``finals`` has that state at the
+start of each sequence, the observation after it, and its id."""
 
 
 class LossValue(NamedTuple):
@@ -57,7 +68,7 @@ class LossValue(NamedTuple):
     """No more updates on this batch: the policy has moved too far from the one that sampled."""
 
 
-class Loss(ABC, Generic[Reads, Requires]):
+class Loss(Configured, ABC, Generic[Reads, Requires]):
     """A training objective. Derive from it with the batch that yours reads and the capability that it requires."""
 
     adapts: ClassVar[bool] = False
@@ -66,6 +77,8 @@ class Loss(ABC, Generic[Reads, Requires]):
     """It needs whole batches: no minibatches."""
     sequential: ClassVar[bool] = False
     """It needs consecutive steps, so minibatches are made of whole pieces."""
+    measured: ClassVar[tuple[str, ...]] = ()
+    """Columns whose mean and variance over the whole batch it is given, by ``share``, where a batch is divided."""
 
     @abstractmethod
     def policy(self) -> PolicySpec:
@@ -77,6 +90,10 @@ class Loss(ABC, Generic[Reads, Requires]):
 
     def prepare(self, batch: Batch[str], /) -> Batch[str]:
         """Add columns that are computed once per batch, before it is split into minibatches."""
+        return batch
+
+    def share(self, batch: Batch[str], moments: ByColumn, /) -> Batch[str]:
+        """Prepare a share of a larger batch, given the moments of its ``measured`` columns over all shares."""
         return batch
 
     def losses(
@@ -100,6 +117,12 @@ class Loss(ABC, Generic[Reads, Requires]):
         """
         raise NotImplementedError
 
+    def priorities(self, batch: Batch[str], errors: Array, /) -> Array:
+        """The priorities of replayed rows, or one per sequence, given the absolute TD error of each row."""
+        from tflow.rl.replay.sequence_buffer import sequence_priorities
+
+        return sequence_priorities(errors, batch) if "ids" in batch.finals else errors
+
     @property
     def has_target(self) -> bool:
         """True if it uses a target network."""
@@ -122,6 +145,11 @@ def replays(loss: Loss[Any, Any]) -> bool:  # Any: whatever it reads and require
     return "discounts" in get_args(get_args(batch_of(loss))[0]) if get_args(batch_of(loss)) else False
 
 
+def replays_sequences(loss: Loss[Any, Any]) -> bool:  # Any: whatever it reads and requires
+    """True if a loss says in its type that it reads replayed sequences."""
+    return replays(loss) and "mask" in get_args(get_args(batch_of(loss))[0])
+
+
 def is_on_policy(loss: Loss[Any, Any]) -> bool:  # Any: whatever it reads and requires
     """True if a loss says in its type that it requires a synchronous stream."""
     return base_arguments(type(loss), Loss)[1:2] == (Sync,)
@@ -135,6 +163,13 @@ def actor_critic(loss: object, policy: Policy) -> ActorCritic:
         type(loss).__name__, "the policy", policy, ActorCritic, "an actor-critic, with an action distribution and a state value"
     )
     return cast("ActorCritic", policy)
+
+
+def clipped_surrogate(ratio: Tensor, advantages: Tensor, clip: float) -> Tensor:
+    """PPO's objective of each row, to be maximised."""
+    import torch
+
+    return torch.minimum(advantages * ratio, advantages * ratio.clamp(1 - clip, 1 + clip))
 
 
 def q_policy(loss: object, policy: Policy | None) -> QPolicy:
@@ -195,6 +230,23 @@ class A3CLoss(Loss[Rollout, Async]):
         return LossValue(total, {"policy_loss": policy_loss, "value_loss": value_loss, "entropy": entropy})
 
 
+@dataclass(frozen=True)
+class PGLoss(A3CLoss):
+    """REINFORCE (Williams 1992): the policy gradient with returns instead of advantages, standardised over the batch.
+
+    The critic is no baseline. It completes the returns of episodes that a rollout cuts off.
+    """
+
+    normalize: bool = True
+    """Standardise returns over the batch."""
+
+    def prepare(self, batch: Batch[str], /) -> Batch[str]:
+        ready = super().prepare(batch)
+        returns = ready["returns"]
+        weights = (returns - returns.mean()) / (returns.std() + 1e-8) if self.normalize and len(ready) > 1 else returns
+        return ready.with_columns({"advantages": weights})
+
+
 PPOReads: TypeAlias = Batch[Literal["obs", "actions", "logp", "values", "advantages", "returns"]]
 
 
@@ -202,6 +254,7 @@ PPOReads: TypeAlias = Batch[Literal["obs", "actions", "logp", "values", "advanta
 class PPOLoss(Loss[PPOReads, Sync]):
     """Proximal policy optimisation with the clipped surrogate objective (arXiv 1707.06347)."""
 
+    measured: ClassVar[tuple[str, ...]] = ("advantages", "returns")
     clip: float | Schedule = 0.2
     """Clip range of the probability ratio, or a schedule; usually 0.1 to 0.3. Larger: larger policy updates."""
     value_clip: float | None = None
@@ -235,18 +288,28 @@ class PPOLoss(Loss[PPOReads, Sync]):
     def policy(self) -> PolicySpec:
         return self.spec
 
+    def share(self, batch: Batch[str], moments: ByColumn, /) -> Batch[str]:
+        """What is standardised per minibatch elsewhere, is standardised over all shares: one of them may be short."""
+        import numpy as np
+
+        advantages, over = batch["advantages"], moments["advantages"]
+        if self.normalize and over.count > 1:
+            spread = max(float(np.sqrt(over.variance)), self.advantage_floor) + 1e-8
+            advantages = ((advantages - float(over.mean)) / spread).astype(np.float32)
+        variance = np.full(len(batch), float(moments["returns"].variance), np.float32)
+        return batch.with_columns({"advantages": advantages, "return_variance": variance})
+
     def surrogate(self, ratio: Tensor, advantages: Tensor, clip: float) -> Tensor:
         """The clipped surrogate objective of each row, to be maximised, given the probability ratios."""
-        import torch
-
-        return torch.minimum(advantages * ratio, advantages * ratio.clamp(1 - clip, 1 + clip))
+        return clipped_surrogate(ratio, advantages, clip)
 
     def compute(self, policy: Policy, batch: Tensors, /, *, target: Policy | None, steps: int) -> LossValue:
         import torch
 
         found = actor_critic(self, policy).evaluate(batch)
         advantages, clip = batch["advantages"], schedule_of(self.clip).at(steps)
-        if self.normalize and len(batch) > 1:
+        shared = "return_variance" in batch
+        if self.normalize and len(batch) > 1 and not shared:
             advantages = batch.standardized(advantages, self.advantage_floor)
         log_ratio = found.logp - batch["logp"]
         ratio = log_ratio.clamp(max=MAX_LOG_RATIO).exp()
@@ -257,8 +320,10 @@ class PPOLoss(Loss[PPOReads, Sync]):
             value_errors = torch.maximum(value_errors, (clipped_values - batch["returns"]).square())
         value_loss, entropy = batch.mean(value_errors), batch.mean(found.entropy)
         kl = batch.mean(ratio - 1 - log_ratio)  # unbiased and never negative, and its gradient is unbiased too
-        scale = batch.moments(batch["returns"])[1].square().clamp(min=1.0) if self.scale_values else 1.0
-        total = self.value_coef * value_loss / scale + policy_loss
+        total = self.value_coef * value_loss + policy_loss
+        if self.scale_values:
+            variance = batch["return_variance"].max() if shared else batch.moments(batch["returns"])[1].square()
+            total = self.value_coef * value_loss / variance.clamp(min=1.0) + policy_loss
         entropy_coef, kl_coef = schedule_of(self.entropy_coef).at(steps), schedule_of(self.kl_coef).at(steps)
         if entropy_coef:  # a term of weight 0 is left out: its gradient would be computed all the same
             total = total - entropy_coef * entropy
@@ -310,12 +375,16 @@ class IMPALALoss(Loss[IMPALAReads, Async]):
     def policy(self) -> PolicySpec:
         return self.spec
 
-    def compute(self, policy: Policy, batch: Tensors, /, *, target: Policy | None, steps: int) -> LossValue:
+    def targets(self, policy: ActorCritic, batch: Tensors, found: Evaluated) -> VTraceTargets:
+        """Targets of the values, and advantages, given the evaluation of the batch."""
         from tflow.rl.learning.vtrace import vtrace_targets
 
-        found = actor_critic(self, policy).evaluate(batch)
         clips = {"clip_rho": self.clip_rho, "clip_c": self.clip_c, "clip_pg_rho": self.clip_pg_rho}
-        targets = vtrace_targets(actor_critic(self, policy), batch, found, gamma=self.gamma, lam=self.lam, **clips)
+        return vtrace_targets(policy, batch, found, gamma=self.gamma, lam=self.lam, **clips)
+
+    def compute(self, policy: Policy, batch: Tensors, /, *, target: Policy | None, steps: int) -> LossValue:
+        found = actor_critic(self, policy).evaluate(batch)
+        targets = self.targets(actor_critic(self, policy), batch, found)
         policy_loss = -batch.mean(found.logp * targets.advantages)
         value_loss = batch.mean((found.values - targets.values).square())
         entropy = batch.mean(found.entropy)
@@ -326,9 +395,91 @@ class IMPALALoss(Loss[IMPALAReads, Async]):
 
 
 @dataclass(frozen=True)
-class DQNLoss(Loss[Replayed, Async]):
-    """Deep Q-learning with a target network (Mnih et al. 2015): Huber loss on TD errors, or the distributional losses of C51 and
-    QR-DQN if ``spec`` says so."""
+class APPOLoss(IMPALALoss):
+    """Asynchronous PPO: the clipped surrogate objective around a target policy, which is an earlier copy of the weights, as in
+    IMPACT (arXiv 1912.00167). Importance weights lead from the policy that sampled to the target, probability ratios from there
+    to the policy that is trained."""
+
+    clip: float | Schedule = 0.2
+    """Clip range of the probability ratio, or a schedule; usually 0.1 to 0.4. Larger: larger policy updates."""
+    vtrace: bool = True
+    """Advantages and value targets by V-trace. False: by GAE, from the values predicted at sampling time."""
+    kl_coef: float | Schedule = 0.0
+    """Coefficient of the penalty on the KL divergence from the target policy, or a schedule; 0 is off."""
+    target_every: int = 8
+    """Updates between copies of the weights to the target policy; usually 2 to 32. Larger: more stable, but slower."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check.positive("APPOLoss", "clip", schedule_of(self.clip, where="APPOLoss: clip").at(0))
+        check.at_least_zero("APPOLoss", "kl_coef", schedule_of(self.kl_coef, where="APPOLoss: kl_coef").at(0))
+        check.integer("APPOLoss", "target_every", self.target_every, least=1)
+
+    def parts(self) -> Mapping[str, Part]:
+        return {WHOLE: Part(target=HardUpdate(self.target_every))}
+
+    def prepare(self, batch: Batch[str], /) -> Batch[str]:
+        from tflow.rl.data.advantages import ComputeAdvantages
+
+        return batch if self.vtrace else batch.with_columns(ComputeAdvantages(gamma=self.gamma, lam=self.lam).compute(batch))
+
+    def compute(self, policy: Policy, batch: Tensors, /, *, target: Policy | None, steps: int) -> LossValue:
+        import torch
+
+        online = actor_critic(self, policy)
+        found, clip = online.evaluate(batch), schedule_of(self.clip).at(steps)
+        with torch.no_grad():
+            old = actor_critic(self, cast("Policy", target)).evaluate(batch)
+        rhos = (old.logp - batch["logp"]).clamp(max=MAX_LOG_RATIO).exp()
+        if self.vtrace:
+            returns, advantages, _ = self.targets(online, batch, found._replace(logp=old.logp))
+        else:
+            advantages, returns = batch["advantages"] * rhos.clamp(max=self.clip_pg_rho), batch["returns"]
+        log_ratio = found.logp - old.logp
+        ratio = log_ratio.clamp(max=MAX_LOG_RATIO).exp()
+        policy_loss = -batch.mean(clipped_surrogate(ratio, advantages, clip))
+        value_loss = batch.mean((found.values - returns).square())
+        entropy, rho = batch.mean(found.entropy), batch.mean(rhos.clamp(max=self.clip_rho))
+        kl = batch.mean(rhos.clamp(max=1.0) * (ratio - 1 - log_ratio))
+        total = policy_loss + self.value_coef * value_loss - schedule_of(self.entropy_coef).at(steps) * entropy
+        if kl_coef := schedule_of(self.kl_coef).at(steps):
+            total = total + kl_coef * kl
+        clipped = batch.mean(((ratio.detach() - 1).abs() > clip).float())
+        stats = {"policy_loss": policy_loss, "value_loss": value_loss, "entropy": entropy, "rho": rho}
+        return LossValue(total, {**stats, "kl": kl.detach(), "clipped": clipped})
+
+
+PQNReads: TypeAlias = Batch[Literal["obs", "actions", "returns"]]
+
+
+@dataclass(frozen=True)
+class PQNLoss(Loss[PQNReads, Sync]):
+    """Q-learning without replay and without a target network (arXiv 2407.04811): squared error to lambda returns, whose values
+    are the largest Q-values at sampling time."""
+
+    spec: QSpec = field(default=QSpec(layer_norm=True))
+    """Options of the Q-network."""
+
+    def __post_init__(self) -> None:
+        if self.spec.kind != "scalar":
+            raise PlanError(f"PQNLoss: returns are numbers, so kind must be 'scalar', got {self.spec.kind!r}.")
+
+    def policy(self) -> PolicySpec:
+        return self.spec
+
+    def compute(self, policy: Policy, batch: Tensors, /, *, target: Policy | None, steps: int) -> LossValue:
+        from tflow.rl.learning import q_learning
+
+        online = q_policy(self, policy)
+        taken = q_learning.chosen(online.outputs(batch, "obs"), batch["actions"].long())
+        td = taken - batch["returns"]
+        return LossValue(batch.mean(0.5 * td.square()), {"q": batch.mean(taken), "td_error": batch.mean(td.abs())})
+
+
+@dataclass(frozen=True)
+class QLearningLoss(Loss[Reads, Async]):
+    """Deep Q-learning with a target network: Huber loss on TD errors, or the distributional losses of C51 and QR-DQN if ``spec``
+    says so. Derived classes say what they read: rows or sequences."""
 
     double: bool = True
     """Double Q-learning: the policy chooses the next action, the target network evaluates it."""
@@ -341,9 +492,9 @@ class DQNLoss(Loss[Replayed, Async]):
 
     def __post_init__(self) -> None:
         if self.huber is not None:
-            check.positive("DQNLoss", "huber", self.huber)
+            check.positive(type(self).__name__, "huber", self.huber)
         if self.target_every is not None:
-            check.integer("DQNLoss", "target_every", self.target_every, least=1)
+            check.integer(type(self).__name__, "target_every", self.target_every, least=1)
 
     def policy(self) -> PolicySpec:
         return self.spec
@@ -372,13 +523,22 @@ class DQNLoss(Loss[Replayed, Async]):
         """TD targets of the actions taken: the reward plus the discounted value of the next state, by the target network."""
         import torch
 
-        from tflow.rl.learning import q_learning
-
         target.fresh_noise()
         with torch.no_grad():
             next_outputs = target.outputs(batch, "next_obs")
             values = policy.net.q_values(policy.outputs(batch, "next_obs") if self.double else next_outputs)
             if "next_masks" in batch:
                 values = values.masked_fill(~next_masks(batch), -math.inf)
-            best = values.argmax(dim=1)
-            return q_learning.td_targets(policy, batch, next_outputs, best)
+            return self.backed_up(policy, batch, next_outputs, values.argmax(dim=1))
+
+    def backed_up(self, policy: QPolicy, batch: Tensors, next_outputs: Tensor, best: Tensor) -> Tensor:
+        """TD targets, given the outputs of the target network for the next observations and the actions chosen there."""
+        from tflow.rl.learning import q_learning
+
+        return q_learning.td_targets(policy, batch, next_outputs, best)
+
+
+@dataclass(frozen=True)
+class DQNLoss(QLearningLoss[Replayed]):
+    """Deep Q-learning with a target network (Mnih et al. 2015): Huber loss on TD errors, or the distributional losses of C51 and
+    QR-DQN if ``spec`` says so."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from tflow.combinators import check
+from tflow.rl.elsewhere import Configured
 from tflow.rl.schedules import Schedule, schedule_of
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ class Steps(Protocol):
 
 
 @dataclass(frozen=True)
-class Optimizer(ABC):
+class Optimizer(Configured, ABC):
     """Description of an optimiser. Derive from it to use another one of torch's."""
 
     lr: float | Schedule = 3e-4

@@ -56,6 +56,19 @@ def errors(policy: QPolicy, batch: Tensors, targets: Tensor, *, huber: float | N
     return Errors(loss, value - expected), value
 
 
+def rescaled(values: Tensor, eps: float) -> Tensor:
+    """Value rescaling h(x) = sign(x) (sqrt(|x| + 1) - 1) + eps x (Pohlen et al. 2018): large returns become small targets."""
+    return values.sign() * ((values.abs() + 1).sqrt() - 1) + eps * values
+
+
+def unrescaled(values: Tensor, eps: float) -> Tensor:
+    """The inverse of ``rescaled``. With s = sqrt(|x| + 1), what is solved is eps s^2 + s = |h(x)| + 1 + eps, for a numerator that
+    does not cancel."""
+    known = values.abs() + 1 + eps
+    root = 2 * known / (1 + (1 + 4 * eps * known).sqrt())
+    return values.sign() * (root.square() - 1)
+
+
 def chosen(outputs: Tensor, actions: Tensor) -> Tensor:
     """The outputs of one action per row."""
     if outputs.dim() == 2:

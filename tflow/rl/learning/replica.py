@@ -16,6 +16,7 @@ from tflow.rl.data.moments import ByColumn
 from tflow.rl.learning.gradients import Gradients
 from tflow.rl.learning.learner import Learner, UpdateResult, batch_stats, checked, loss_name, tensors_of, with_scaled_rewards
 from tflow.rl.learning.losses import LossValue
+from tflow.rl.learning.training import by_id
 from tflow.rl.policy.tensors import Tensors
 from tflow.rl.policy.threads import threads
 from tflow.rl.schedules import EnvSteps
@@ -46,9 +47,8 @@ class SharedBatch:
     """Stats of the loss, of each update."""
     described: dict[str, float] = field(default_factory=dict)
     """Stats of the share."""
-    ids: Array | None = None
-    """Ids of replayed rows, for their priorities."""
-    td_errors: Array | None = None
+    priorities: tuple[Array, Array] | None = None
+    """Ids of replayed rows, or sequences, and the TD error of each."""
 
 
 class Replica(Learner):
@@ -80,10 +80,11 @@ class Replica(Learner):
             pieces: Minibatches are made of whole pieces, so the rows become sequences.
         """
         self.env_steps, self.stops_at = share.env_steps, share.stops_at
-        prepared = self.loss.prepare(with_scaled_rewards(self.policy, self.loss, share.batch))
-        ids = prepared.columns.get("ids")
-        self.shared = SharedBatch(share.rows, updates, share.moments, described=batch_stats(prepared), ids=ids)
-        if (self.policy.recurrent or pieces) and "mask" not in prepared:
+        prepared = share.batch  # which may be empty, where workers train in place
+        if len(prepared):
+            prepared = self.loss.prepare(with_scaled_rewards(self.policy, self.loss, prepared))
+        self.shared = SharedBatch(share.rows, updates, share.moments, described=batch_stats(prepared))
+        if len(prepared) and (self.policy.recurrent or pieces) and "mask" not in prepared:
             longest = int((prepared.ends - prepared.starts).max()) + 1
             prepared = prepared.sequences(min(self.policy.sequence_length, longest) if self.policy.recurrent else longest)
         return prepared
@@ -98,13 +99,15 @@ class Replica(Learner):
         """
         if self.shared.stopped_early or not self._due(self.parts[part]):
             return Gradients(NOTHING, 0, policy=batch.policy, part=part)
+        if not len(batch) or (rows is not None and not len(rows)):  # others have some
+            return Gradients(np.zeros(self.parts[part].weights.gradient.numel(), np.float32), 0, policy=batch.policy, part=part)
         with threads(self.threads):
             tensors = self._minibatch(batch, rows)
             value = checked(self.loss, self._evaluation(tensors, part), part)
             weights = self.parts[part].weights
             weights.gradients_of(value.total)
-            if value.td_errors is not None and rows is None and self.shared.ids is not None:
-                self.shared.td_errors = value.td_errors.detach().cpu().numpy()
+            if value.td_errors is not None and rows is None:
+                self.shared.priorities = by_id(self.loss, batch, value.td_errors.detach().cpu().numpy())
         named = {loss_name(part): value.total, **value.stats}
         return Gradients(
             np.array(weights.gradient.cpu().numpy(), copy=True),
@@ -161,7 +164,7 @@ class Replica(Learner):
             self.load_moments(shared.moments)
         means = {name: float(np.mean(each)) for name, each in shared.stats.items()}
         stats = {**means, **shared.described, **self.optimizer_stats()}
-        return UpdateResult(rows, shared.made, shared.skipped, stats, shared.td_errors)
+        return UpdateResult(rows, shared.made, shared.skipped, stats)
 
     def digest(self) -> str:
         """A hash of all weights, also of those that are not sent, to compare learners by."""

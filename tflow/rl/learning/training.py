@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 
 from typing_extensions import TypeVar
 
+from tflow import sentences
 from tflow.combinators import check
 from tflow.combinators.actors import Actor, Resident
 from tflow.errors import PlanError, TflowError
@@ -22,7 +23,6 @@ from tflow.rl.learning.gradients import Gradients
 from tflow.rl.learning.losses import Loss, batch_of, is_on_policy
 from tflow.rl.learning.parts import HardUpdate
 from tflow.rl.policy.weights import Weights
-from tflow.rl.replay.sequence_buffer import sequence_priorities
 from tflow.rl.rollout.evaluation import Evaluators
 from tflow.rl.rollout.worker import RolloutWorker
 from tflow.rl.rollout.worker_spec import AnyWorkers, CurrentPolicy, LearnerActor, Workers
@@ -60,7 +60,7 @@ class TrainStats(Frozen):
     weights: Array | None = None
     """The new weights, if they come from a learner elsewhere."""
     td_errors: tuple[Array, Array] | None = None
-    """The ids of replayed rows and the TD error of each, for ``SendPriorities``."""
+    """The ids of replayed rows, or sequences, and the TD error of each, for ``SendPriorities``."""
 
 
 def publish(live: Live, workers: AnyWorkers, policy: str, weights: Array, shards: Iterable[int] | None = None) -> int:
@@ -72,9 +72,9 @@ def publish(live: Live, workers: AnyWorkers, policy: str, weights: Array, shards
     return version
 
 
-def steps_of(live: Live, workers: AnyWorkers) -> EnvSteps:
-    """The env steps of these workers so far, for schedules."""
-    return EnvSteps(live.progress.env_steps(workers), live.progress.stops_at())
+def steps_of(live: Live, workers: AnyWorkers, updates: int = 0) -> EnvSteps:
+    """The env steps of these workers so far, for schedules; where nobody samples, as with a dataset, the updates."""
+    return EnvSteps(live.progress.env_steps(workers) or updates, live.progress.stops_at())
 
 
 def moments_of(live: Live, workers: AnyWorkers, policy: str) -> ByColumn:
@@ -95,10 +95,11 @@ def normalize(live: Live, workers: AnyWorkers, policy: str, learner: Learner) ->
 def check_origin(where: str, live: Live, workers: AnyWorkers, env_steps: int) -> None:
     """Raise if the batch was sampled by other workers than those whose policy is trained."""
     if env_steps and live.provenance.sources and not live.comes_from(workers):
-        others = " and ".join(sorted({source.actors for source in live.provenance.sources}))
+        others = sorted({source.actors for source in live.provenance.sources})
+        trained = sentences.called_beside(workers.name, others)
         raise TflowError(
-            f"{where}: these rollouts were sampled by {others}, but {workers.name} would be trained with them. Name the same "
-            "workers in both places."
+            f"{where}: these rollouts were sampled by {' and '.join(others)}, but {trained} would be trained with "
+            "them. Name the same workers in both places."
         )
 
 
@@ -194,7 +195,7 @@ class TrainOneStep(LiveOp[Reads, TrainStats, Requires]):
             loss=loss,
             epochs=self.epochs,
             minibatch=self.minibatch,
-            steps=steps_of(live, self.workers),
+            steps=steps_of(live, self.workers, learner.updates),
             until=live.progress.is_over,
         )
         version = live[self.workers].version(batch.policy)
@@ -202,17 +203,14 @@ class TrainOneStep(LiveOp[Reads, TrainStats, Requires]):
         if outcome.updates:
             version = publish(live, self.workers, batch.policy, learner.weights)
         stats = TrainStats(batch.policy, outcome.rows, outcome.updates, outcome.skipped, version, lag, outcome.stats)
-        return replace(stats, td_errors=by_id(batch, outcome.td_errors))
+        return replace(stats, td_errors=by_id(loss, batch, outcome.td_errors))
 
 
-def by_id(batch: Batch[str], errors: Array | None) -> tuple[Array, Array] | None:
-    """Ids of replayed rows, or sequences, with the TD error of each. None if the rows do not come from replay, or there are no
+def by_id(loss: AnyLoss, batch: Batch[str], errors: Array | None) -> tuple[Array, Array] | None:
+    """Ids of replayed rows, or sequences, with the priority of each. None if the rows do not come from replay, or there are no
     TD errors."""
-    if errors is None or not ("ids" in batch or "ids" in batch.finals):
-        return None
-    if "ids" in batch.finals:
-        return batch.finals["ids"], sequence_priorities(errors, batch)
-    return batch["ids"], errors
+    ids = batch.finals.get("ids", batch.columns.get("ids"))
+    return None if errors is None or ids is None else (ids, loss.priorities(batch, errors))
 
 
 def check_training(where: str, workers: object, epochs: int = 1, minibatch: int | None = None) -> None:
@@ -262,7 +260,7 @@ class ApplyGradients(LiveOp[Gradients, TrainStats, Async]):
         lag = lag_of(live, self.workers, item.policy)
         if not item.rows:
             return TrainStats(item.policy)
-        made = learner.apply(item.values, steps=steps_of(live, self.workers))
+        made = learner.apply(item.values, steps=steps_of(live, self.workers, learner.updates))
         normalize(live, self.workers, item.policy, learner)
         learner.trained += item.rows
         version = live[self.workers].version(item.policy)
@@ -298,9 +296,10 @@ class UpdateWeights(RefOp[V]):
 
     def forward(self, live: Live, item: Ref[V], /) -> None:
         sources = live.shards(self.workers) if self.to == "source" else range(len(live[self.workers]))
+        progress = self.progress(live)
         for policy, resident in self.learners.items():
             current = live.resident(resident)
-            message = partial(current.message, live.progress.env_steps(self.workers), live.progress.stops_at())
+            message = partial(current.message, progress, live.progress.stops_at())
             version = live[self.workers].version(policy)
             self.send(live[self.workers], policy, message, sources)
             for other in self.others:
@@ -309,7 +308,14 @@ class UpdateWeights(RefOp[V]):
                     handles.advance(policy)
                 self.send(handles, policy, message, range(len(handles)))
         for due in self.dues:
-            live.resident(due).steps = live.progress.env_steps(self.workers)
+            live.resident(due).steps = progress
+
+    def progress(self, live: Live) -> int:
+        """How far training is: env steps, or updates where nobody samples. A learner elsewhere counts what it has sent."""
+        trained = {name: live.resident(each) for name, each in self.learners.items()}
+        handles = live[self.workers]
+        updates = [each.learner.updates if each.trained_here else handles.version(name) for name, each in trained.items()]
+        return live.progress.env_steps(self.workers) or max(updates)
 
     @staticmethod
     def send(handles: Handles[RolloutWorker], policy: str, message: Callable[[], Weights], shards: Iterable[int]) -> None:
@@ -385,7 +391,7 @@ class LearnOnBatch(ActorOp["Learner", Batch[Any], TrainStats]):  # Any: what the
         due = actor.updates // self.weights_every > (actor.updates - outcome.updates) // self.weights_every
         weights = actor.weights if due else None
         stats = TrainStats(item.policy, outcome.rows, outcome.updates, outcome.skipped, 0, 0, outcome.stats, weights)
-        return replace(stats, td_errors=by_id(item, outcome.td_errors))
+        return replace(stats, td_errors=by_id(actor.loss, item, outcome.td_errors))
 
 
 def set_progress(learner: Learner, progress: tuple[int, int | None, ByColumn]) -> None:

@@ -17,11 +17,22 @@ from tflow.rl.data.arrays import Array, Obs
 from tflow.rl.policy.ensemble import EnsembleMLP
 from tflow.rl.policy.flat import tensor
 from tflow.rl.policy.heads import LOG_STD_RANGE, Categorical, Deterministic, Head, SquashedGaussian, check_bounds, head_for
-from tflow.rl.policy.network import Flat, RecurrentEncoder, TensorObs, scaled
+from tflow.rl.policy.network import (
+    AnyEncoder,
+    Flat,
+    Maybe,
+    MLPEncoder,
+    RecurrentEncoder,
+    TensorObs,
+    encode,
+    scaled,
+    state_size_of,
+)
 from tflow.rl.policy.network_spec import (
     MLP,
     DictEncoder,
     Encoder,
+    Memory,
     ModelLike,
     Normalized,
     build_encoder,
@@ -31,6 +42,7 @@ from tflow.rl.policy.network_spec import (
 )
 from tflow.rl.policy.policy import Acted, Policy
 from tflow.rl.policy.policy_spec import ActorQSpec
+from tflow.rl.policy.tensors import NetInputs
 
 if TYPE_CHECKING:
     from tflow.rl.policy.network_spec import AnySpace
@@ -45,21 +57,19 @@ class ActorNet(nn.Module):
     With ``sde`` the standard deviation is that of the features times a matrix of Gaussian noise, whose scales are learned.
     """
 
-    def __init__(self, encoder: Encoder, layers: MLP | None, outputs: int, *, sde_actions: int = 0) -> None:
+    def __init__(self, encoder: AnyEncoder, layers: MLP | None, outputs: int, *, sde_actions: int = 0) -> None:
         super().__init__()
-        self.encoder = encoder
+        self.encoder, self.state_size = encoder, state_size_of(encoder)
         self.layers = None if layers is None else EnsembleMLP(1, encoder.features, layers, outputs, batch_renorm=True)
         size = encoder.features
         self.out = scaled(nn.Linear(size, outputs - sde_actions), 0.01) if layers is None else None
         self.sde = nn.Parameter(torch.full((size, sde_actions), -2.0)) if sde_actions else None
 
-    def forward(self, obs: TensorObs, *, train: bool = False) -> Tensor:
-        """The inputs of the head."""
-        features = self.encoder(obs)
-        if self.layers is not None:
-            renormalised: Tensor = self.layers(features, train=train)[0]
-            return renormalised
-        return self.inputs(features)
+    def forward(self, steps: NetInputs, *, train: bool = False) -> tuple[Tensor, Maybe]:
+        """The inputs of the head, and the next state if it is recurrent."""
+        encoded, after = encode(self.encoder, *steps[:4])
+        features = steps.wanted(encoded)
+        return self.inputs(features) if self.layers is None else self.layers(features, train=train)[0], after
 
     def inputs(self, features: Tensor) -> Tensor:
         """The inputs of the head, given the features."""
@@ -75,10 +85,13 @@ class ActorNet(nn.Module):
 
 
 class Critics(nn.Module):
-    """Q-functions: (members, rows, outputs) of observations and actions, or of observations alone if actions are discrete."""
+    """Q-functions: (members, rows, outputs) of observations and actions, or of observations alone if actions are discrete.
+
+    Recurrent ones remember observations. Workers do not have them, so their state is zero before each sequence.
+    """
 
     def __init__(
-        self, encoder: Encoder, layers: MLP, members: int, actions: int, outputs: int, *, dropout: float, batch_renorm: bool
+        self, encoder: AnyEncoder, layers: MLP, members: int, actions: int, outputs: int, *, dropout: float, batch_renorm: bool
     ) -> None:
         super().__init__()
         self.encoder = encoder
@@ -87,9 +100,9 @@ class Critics(nn.Module):
         )
 
     def forward(
-        self, obs: TensorObs, actions: Tensor | None, *, train: bool = False, generator: torch.Generator | None = None
+        self, steps: NetInputs, actions: Tensor | None, *, train: bool = False, generator: torch.Generator | None = None
     ) -> Tensor:
-        features = self.encoder(obs)
+        features = steps.wanted(encode(self.encoder, *steps[:4])[0])
         joint = features if actions is None else torch.cat((features, actions), -1)
         values: Tensor = self.layers(joint, train=train, generator=generator)
         return values
@@ -141,6 +154,10 @@ class ActorQ(Policy):
         return ("actor",)
 
     @property
+    def state_size(self) -> int:
+        return self.net.actor.state_size
+
+    @property
     def discrete(self) -> bool:
         """True if the actions are discrete: then the Q-functions give one value per action."""
         return isinstance(self.head, Categorical)
@@ -164,6 +181,9 @@ class ActorQ(Policy):
             raise PlanError(f"State-dependent exploration (sde) needs a Box action space, got {self.action_space}.")
         discrete, size = isinstance(self.head, Categorical), self.head.form.size
         encoder, layers = encoder_of(self.model, self.observation_space, self.action_space, whole=not spec.batch_renorm)
+        if isinstance(encoder, RecurrentEncoder) and (spec.sde or spec.batch_renorm):
+            what = "state-dependent exploration (sde)" if spec.sde else "batch renormalisation"
+            raise PlanError(f"A recurrent actor cannot have {what}; got the model {self.model!r}. Leave one of them out.")
         actor = ActorNet(encoder, layers if spec.batch_renorm else None, self.head.inputs, sde_actions=size if spec.sde else 0)
         critic_model = self.model if spec.critic_model is None else spec.critic_model
         how = normalization_of(self.model)
@@ -180,23 +200,35 @@ class ActorQ(Policy):
 
     # ------------------------------------------------------------------- acting
 
-    @torch.inference_mode()
+    def plain_modules(self) -> tuple[nn.Module, ...]:
+        actor = self.net.actor
+        if type(actor) is not ActorNet or not isinstance(actor.encoder, MLPEncoder) or actor.out is None or actor.sde is not None:
+            return ()
+        return actor.encoder, actor.out
+
     def rows(
         self, obs: Obs, rng: np.random.Generator, *, state: Array, masks: Array | None = None, explore: bool = True
     ) -> Acted:
         if explore and self.options.sde:
             actions, logp = self._explored(obs, rng)
             return Acted(actions, logp, np.zeros(len(actions), np.float32), state)
-        inputs = self.net.actor(self.inputs_of(obs))
+        small = self.small_net(obs)
+        inputs, state = self._computed(obs, state) if small is None else (small(obs)[0], state)
         if explore:
-            actions, logp = self.head.sample_numpy(inputs.cpu().numpy(), rng, masks)
+            actions, logp = self.head.sample_numpy(inputs, rng, masks)
         else:
-            if masks is not None:
-                inputs = self.head.masked(inputs, tensor(masks).to(self.device))
-            actions = self.head.mode(inputs).cpu().numpy()
+            given = torch.from_numpy(inputs) if masks is None else self.head.masked(torch.from_numpy(inputs), tensor(masks))
+            actions = self.head.mode(given).numpy()
             logp = np.zeros(len(actions), np.float32)
         return Acted(actions, logp, np.zeros(len(actions), np.float32), state)
 
+    @torch.inference_mode()
+    def _computed(self, obs: Obs, state: Array) -> tuple[Array, Array]:
+        """The inputs of the head, and the recurrent state."""
+        inputs, after = self.net.actor(NetInputs(self.inputs_of(obs), self.state_of(state)))
+        return inputs.cpu().numpy(), state if after is None else after.cpu().numpy()
+
+    @torch.inference_mode()
     def _explored(self, obs: Obs, rng: np.random.Generator) -> tuple[Array, Array]:
         """Actions with state-dependent noise: a matrix per row, drawn now and then, times the features."""
         actor, size = self.net.actor, self.head.form.size
@@ -219,7 +251,7 @@ class ActorQ(Policy):
 
     @torch.inference_mode()
     def scores(self, obs: Obs) -> Array:
-        inputs = self.net.actor(self.inputs_of(obs))
+        inputs, _ = self.net.actor(NetInputs(self.inputs_of(obs)))
         return np.asarray((inputs if self.discrete else self.head.mode(inputs)).cpu().numpy())
 
     # ------------------------------------------------------------------- for losses
@@ -231,31 +263,35 @@ class ActorQ(Policy):
             raise PlanError("This policy has no temperature: ActorQSpec(temperature=...) gives it one.")
         return self.net.log_temperature.exp()
 
-    def act_on(self, obs: TensorObs, *, train: bool = False) -> Tensor:
+    def act_on(self, obs: TensorObs | NetInputs, *, train: bool = False) -> Tensor:
         """The inputs of the head for observations, with gradients."""
-        inputs: Tensor = self.net.actor(obs, train=train)
+        inputs: Tensor = self.net.actor(_steps(obs), train=train)[0]
         return inputs
 
-    def q_values(self, obs: TensorObs, actions: Tensor | None = None, *, train: bool = False) -> Tensor:
+    def q_values(self, obs: TensorObs | NetInputs, actions: Tensor | None = None, *, train: bool = False) -> Tensor:
         """What the Q-functions predict: (members, rows), with a last axis for actions if they are discrete, for quantiles if
         there are several."""
-        found: Tensor = self.net.critics(obs, actions, train=train, generator=self.generator)
+        steps = _steps(obs)._replace(state=None)  # which is that of the actor
+        found: Tensor = self.net.critics(steps, actions, train=train, generator=self.generator)
         return found if self.discrete or self.options.quantiles > 1 else found.squeeze(-1)
 
 
-def encoder_of(model: ModelLike, space: AnySpace, action_space: AnySpace, *, whole: bool) -> tuple[Encoder, MLP]:
+def _steps(obs: TensorObs | NetInputs) -> NetInputs:
+    return obs if isinstance(obs, NetInputs) else NetInputs(obs)
+
+
+def encoder_of(model: ModelLike, space: AnySpace, action_space: AnySpace, *, whole: bool) -> tuple[AnyEncoder, MLP]:
     """The encoder of an observation, and the dense layers behind it. With ``whole``, those of an MLP belong to the encoder; the
     Q-functions, which also see the action, have them behind it instead."""
+    if isinstance(model, Memory):
+        return build_encoder(model, space, action_space), MLP((model.size,), "relu")
     if isinstance(model, Normalized):
         inner, layers = encoder_of(model.encoder, space, action_space, whole=whole)
-        return model.around(inner, space), layers
+        return model.around(cast("Encoder", inner), space), layers  # a memory stands around it
     if model == "auto" and not is_image(space):
         model = DictEncoder(joint=MLP((256,), "relu")) if is_compound(space) else USUAL
     if isinstance(model, MLP) and not is_compound(space):
         return (model.build(space) if whole else Flat(space)), model
     if isinstance(model, MLP) and not whole:
         return DictEncoder(joint=MLP(())).build(space), model
-    encoder = build_encoder(model, space, action_space)
-    if isinstance(encoder, RecurrentEncoder):
-        raise PlanError(f"An actor with Q-functions cannot be recurrent; got the model {model!r}. PPO, A2C, A3C and IMPALA can.")
-    return encoder, USUAL
+    return build_encoder(model, space, action_space), USUAL

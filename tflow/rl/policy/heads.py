@@ -73,6 +73,10 @@ class Head(ABC):
     def to_env(self, actions: Array) -> Array:
         """Actions of a batch, one per row, as the action space wants them: its bounds, its shape, its dtype."""
 
+    @abstractmethod
+    def to_env_tensor(self, actions: Tensor) -> Tensor:
+        """As ``to_env``, on tensors: for policies that leave tflow."""
+
     def sample_logp(self, inputs: Tensor, generator: Generator | None = None) -> tuple[Tensor, Tensor]:
         """Draw actions, together with their log-probabilities."""
         actions = self.sample(inputs, generator)
@@ -123,6 +127,9 @@ class Categorical(Head):
     def to_env(self, actions: Array) -> Array:
         return (actions + self._start).astype(self._dtype, copy=False)
 
+    def to_env_tensor(self, actions: Tensor) -> Tensor:
+        return (actions + self._start).to(_torch_type(self._dtype))
+
 
 class MultiCategorical(Head):
     """Several independent choices; the inputs are the logits of all parts, side by side."""
@@ -172,6 +179,10 @@ class MultiCategorical(Head):
     def to_env(self, actions: Array) -> Array:
         return (actions.reshape(-1, *self._shape) + self._start).astype(self._dtype, copy=False)
 
+    def to_env_tensor(self, actions: Tensor) -> Tensor:
+        shaped = actions.reshape(-1, *self._shape) + torch.as_tensor(self._start)
+        return shaped.to(_torch_type(self._dtype))
+
 
 class Bernoulli(Head):
     """Independent binary actions; the inputs are logits."""
@@ -208,6 +219,13 @@ class Bernoulli(Head):
 
     def to_env(self, actions: Array) -> Array:
         return actions.reshape(-1, *self._shape).astype(self._dtype, copy=False)
+
+    def to_env_tensor(self, actions: Tensor) -> Tensor:
+        return actions.reshape(-1, *self._shape).to(_torch_type(self._dtype))
+
+
+def _torch_type(dtype: np.dtype[Any] | type | None) -> torch.dtype:  # Any: known when the space is
+    return torch.from_numpy(np.empty(0, dtype)).dtype
 
 
 def sample_choices(logits: Array, rng: np.random.Generator) -> tuple[Array, Array]:
@@ -300,6 +318,15 @@ class Gaussian(Head):
         if self._whole:
             values = np.rint(values)
         return np.clip(values, self._low, self._high).astype(self._dtype, copy=False)
+
+    def to_env_tensor(self, actions: Tensor) -> Tensor:
+        values = actions.reshape(-1, *self._shape)
+        low, high = torch.as_tensor(self._low), torch.as_tensor(self._high)
+        if self._rescale:
+            values = low + (values + 1) * torch.as_tensor(self._half_range)
+        if self._whole:
+            values = values.round()
+        return torch.minimum(torch.maximum(values, low), high).to(_torch_type(self._dtype))
 
 
 class SquashedGaussian(Gaussian):

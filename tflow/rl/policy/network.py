@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias, cast
 
 import numpy as np
 import torch
@@ -83,9 +83,9 @@ class Flat(nn.Module):
 
     def forward(self, obs: Tensor) -> Tensor:
         if not self.discrete:
-            return _floats(obs).reshape(len(obs), self.features)
-        hot = torch.zeros(len(obs), self.features, device=obs.device)
-        return hot.scatter_(1, obs.reshape(len(obs), -1).long() + self.first, 1.0)
+            return _floats(obs).reshape(obs.shape[0], self.features)  # len(obs) would be a constant in an exported policy
+        hot = torch.zeros(obs.shape[0], self.features, device=obs.device)
+        return hot.scatter_(1, obs.reshape(obs.shape[0], -1).long() + self.first, 1.0)
 
 
 class MLPEncoder(nn.Module):
@@ -248,10 +248,9 @@ class Recurrent(nn.Module):
 
     def __init__(self, features: int, size: int) -> None:
         super().__init__()
-        self.size = size
+        self.features, self.state_size = size, 2 * size
         self.lstm = nn.LSTM(features, size, batch_first=True)
-        for name, parameter in self.lstm.named_parameters():
-            nn.init.zeros_(parameter) if "bias" in name else nn.init.orthogonal_(parameter)
+        initialize(self.lstm)
 
     def forward(self, features: Tensor, state: Maybe = None, resets: Maybe = None) -> tuple[Tensor, Tensor]:
         """(sequences, length, features) and the state before them: (sequences, length, size) and the state after them.
@@ -260,10 +259,10 @@ class Recurrent(nn.Module):
         """
         sequences, length, _ = features.shape
         if state is None:
-            state = features.new_zeros(sequences, 2 * self.size)
+            state = features.new_zeros(sequences, self.state_size)
         if resets is None:
             return self._run(features, state)
-        # Runs of steps in which no episode starts go through the LSTM at once.
+        # Runs of steps in which no episode starts go through the cells at once.
         begins = resets.any(0)
         begins[0] = True
         starts = [*begins.nonzero().flatten().tolist(), length]
@@ -282,35 +281,101 @@ class Recurrent(nn.Module):
         return shown, torch.cat((hidden[0], cell[0]), 1)
 
 
+class GatedRecurrent(Recurrent):
+    """A GRU over sequences. The state is its hidden state (rows, size)."""
+
+    def __init__(self, features: int, size: int) -> None:
+        nn.Module.__init__(self)
+        self.features = self.state_size = size
+        self.gru = nn.GRU(features, size, batch_first=True)
+        initialize(self.gru)
+
+    def _run(self, features: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        if features.shape[1] == 1:
+            hidden = torch.gru_cell(features[:, 0], state, *self.gru.all_weights[0])
+            return hidden.unsqueeze(1), hidden
+        shown, hidden = self.gru(features, state.unsqueeze(0).contiguous())
+        return shown, hidden[0]
+
+
+def initialize(cells: nn.RNNBase) -> None:
+    """Orthogonal weights and zero biases."""
+    for name, parameter in cells.named_parameters():
+        nn.init.zeros_(parameter) if "bias" in name else nn.init.orthogonal_(parameter)
+
+
+class Memory(Protocol):
+    """What stands behind the encoder in a recurrent network: a module with a state."""
+
+    @property
+    def features(self) -> int:
+        """Size of its output."""
+        ...
+
+    @property
+    def state_size(self) -> int:
+        """Size of its state. A state of zeros is that at the start of an episode."""
+        ...
+
+    def __call__(self, features: Tensor, state: Maybe, resets: Maybe, /) -> tuple[Tensor, Tensor]:
+        """(sequences, length, features), and the state before: (sequences, length, size), and the state after."""
+        ...
+
+
 class RecurrentEncoder(nn.Module):
-    """An encoder followed by an LSTM."""
+    """An encoder followed by a memory."""
 
-    def __init__(self, encoder: Encoder, size: int) -> None:
+    def __init__(self, encoder: Encoder, memory: Memory) -> None:
         super().__init__()
-        self.encoder = encoder
-        self.memory = Recurrent(encoder.features, size)
-        self.features, self.state_size = size, 2 * size
+        self.encoder, self.memory = encoder, memory
+        self.features, self.state_size = memory.features, memory.state_size
 
-    def forward(self, obs: TensorObs, state: Maybe = None, resets: Maybe = None) -> tuple[Tensor, Tensor]:
+    def forward(self, obs: TensorObs, state: Maybe = None, resets: Maybe = None, burn_in: Maybe = None) -> tuple[Tensor, Tensor]:
         """Features of all rows, and the state after them.
 
         With ``resets`` (sequences, length) the rows are whole sequences, one after the other. With ``resets`` (rows,), or none,
-        each row is one step of its own.
+        each row is one step of its own. ``burn_in`` (sequences, length) is True for the first steps of some sequences, which only
+        warm up the state: no gradient reaches them.
         """
         features = self.encoder(obs)
         if resets is not None and resets.dim() == 1:
             resets = resets.unsqueeze(1)
-        sequences, length = (len(features), 1) if resets is None else resets.shape
-        shown, after = self.memory(features.reshape(sequences, length, -1), state, resets)
-        return shown.flatten(0, 1), after
+        sequences, length = (features.shape[0], 1) if resets is None else resets.shape
+        steps = features.reshape(sequences, length, -1)
+        warm = 0 if burn_in is None else int(burn_in.any(0).sum())
+        if burn_in is None or resets is None or not 0 < warm < length:
+            shown, after = self.memory(steps, state, resets)
+            return shown.flatten(0, 1), after
+        first, between = self.memory(steps[:, :warm], state, resets[:, :warm])
+        between = torch.where(burn_in[:, :warm].any(1, keepdim=True), between.detach(), between)
+        rest, after = self.memory(steps[:, warm:], between, resets[:, warm:])
+        return torch.cat((first, rest), 1).flatten(0, 1), after
 
 
-def encode(encoder: AnyEncoder, obs: TensorObs, state: Maybe, resets: Maybe) -> tuple[Tensor, Maybe]:
+def encode(encoder: AnyEncoder, obs: TensorObs, state: Maybe, resets: Maybe, burn_in: Maybe = None) -> tuple[Tensor, Maybe]:
     """Features and the next state, which is None unless the encoder is recurrent."""
     if isinstance(encoder, RecurrentEncoder):
-        features, after = encoder(obs, state, resets)
+        features, after = encoder(obs, state, resets, burn_in)
         return features, after
     return encoder(obs), None
+
+
+def with_layer_norm(encoder: AnyEncoder) -> AnyEncoder:
+    """An encoder, with layer normalisation before each activation that follows a dense layer or a convolution in a sequence of
+    layers."""
+    for sequence in [each for each in nn.ModuleList([cast("nn.Module", encoder)]).modules() if isinstance(each, nn.Sequential)]:
+        layers = list(sequence)
+        normalised: list[nn.Module] = []
+        for layer, following in zip(layers, [*layers[1:], None], strict=True):
+            normalised.append(layer)
+            if isinstance(following, tuple(ACTIVATIONS.values())):
+                if isinstance(layer, nn.Linear):
+                    normalised.append(nn.LayerNorm(layer.out_features))
+                elif isinstance(layer, nn.Conv2d):
+                    normalised.append(nn.GroupNorm(1, layer.out_channels))
+        sequence._modules.clear()  # a Sequential has no other way to insert several
+        sequence.extend(normalised)
+    return encoder
 
 
 def state_size_of(encoder: AnyEncoder) -> int:

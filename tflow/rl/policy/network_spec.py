@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_che
 
 from tflow.combinators import check
 from tflow.errors import PlanError
+from tflow.rl.elsewhere import Configured
 
 if TYPE_CHECKING:
     from gymnasium import Space
@@ -76,7 +77,7 @@ ModelLike: TypeAlias = 'Literal["auto"] | Model | Callable[[AnySpace], nn.Module
 
 
 @dataclass(frozen=True)
-class MLP:
+class MLP(Configured):
     """Dense layers over the flattened observation. Discrete parts are one-hot encoded, bytes are scaled to [0, 1].
 
     The parts of a Dict or Tuple space are concatenated; images among them go through a CNN before.
@@ -103,7 +104,7 @@ class MLP:
 
 
 @dataclass(frozen=True)
-class NatureCNN:
+class NatureCNN(Configured):
     """Three convolutions and a dense layer: the network of DQN in Nature (Mnih et al., 2015). Images of 36 by 36 or more."""
 
     features: int = 512
@@ -117,7 +118,7 @@ class NatureCNN:
 
 
 @dataclass(frozen=True)
-class SmallCNN:
+class SmallCNN(Configured):
     """Two convolutions and a dense layer: the first network of DQN (Mnih et al., 2013). Images of 20 by 20 or more."""
 
     features: int = 256
@@ -131,7 +132,7 @@ class SmallCNN:
 
 
 @dataclass(frozen=True)
-class ImpalaCNN:
+class ImpalaCNN(Configured):
     """The residual network of IMPALA (Espeholt et al., 2018). Images of any size."""
 
     channels: tuple[int, ...] = (16, 32, 32)
@@ -152,7 +153,7 @@ class ImpalaCNN:
 
 
 @dataclass(frozen=True)
-class DictEncoder:
+class DictEncoder(Configured):
     """For Dict and Tuple spaces: an encoder for each part, then dense layers over the concatenated features.
 
     Nested parts are called "arm/position", those of a tuple "0", "1".
@@ -165,9 +166,11 @@ class DictEncoder:
 
     def __post_init__(self) -> None:
         for model in self.encoders.values():
-            if isinstance(model, LSTM):
+            if isinstance(model, Memory):
+                name = type(model).__name__
                 raise PlanError(
-                    "DictEncoder: an LSTM cannot encode a single part. Put it behind all of them: LSTM(encoder=DictEncoder(...))."
+                    f"DictEncoder: {_a(name)} cannot encode a single part. Put it behind all of them: "
+                    f"{name}(encoder=DictEncoder(...))."
                 )
 
     def build(self, observation_space: AnySpace, /, action_space: AnySpace | None = None) -> Encoder:
@@ -189,7 +192,7 @@ class DictEncoder:
 
 
 @dataclass(frozen=True)
-class LSTM:
+class LSTM(Configured):
     """A recurrent network behind any encoder. Its state starts at zero in every episode."""
 
     size: int = 128
@@ -205,9 +208,73 @@ class LSTM:
         check.integer("LSTM", "length", self.length, least=1)
 
     def build(self, observation_space: AnySpace, /, action_space: AnySpace | None = None) -> RecurrentEncoder:
+        from tflow.rl.policy.network import Recurrent, RecurrentEncoder
+
+        encoder = _feed_forward("LSTM", self.encoder, observation_space, action_space)
+        return RecurrentEncoder(encoder, Recurrent(encoder.features, self.size))
+
+
+@dataclass(frozen=True)
+class GRU:
+    """A recurrent network behind any encoder, with fewer weights than an LSTM. Its state starts at zero in every episode."""
+
+    size: int = 128
+    """Size of the hidden state; usually 64 to 512. Larger: more memory, slower."""
+    encoder: ModelLike = "auto"
+    """The model before it."""
+    length: int = 32
+    """Steps per training sequence (truncated backpropagation through time); usually 16 to 128. Longer: longer dependencies,
+    more compute."""
+
+    def __post_init__(self) -> None:
+        check.integer("GRU", "size", self.size, least=1)
+        check.integer("GRU", "length", self.length, least=1)
+
+    def build(self, observation_space: AnySpace, /, action_space: AnySpace | None = None) -> RecurrentEncoder:
+        from tflow.rl.policy.network import GatedRecurrent, RecurrentEncoder
+
+        encoder = _feed_forward("GRU", self.encoder, observation_space, action_space)
+        return RecurrentEncoder(encoder, GatedRecurrent(encoder.features, self.size))
+
+
+@dataclass(frozen=True)
+class GTrXL:
+    """A gated transformer behind any encoder (arXiv 1910.06764): each step attends to the latest steps of its episode.
+
+    Its recurrent state, which each row of a rollout carries, is the window of what its layers have seen: ``(layers * size + 1) *
+    window`` numbers.
+    """
+
+    size: int = 64
+    """Size of its features, a multiple of ``heads``; usually 64 to 256. Larger: more capacity, slower."""
+    encoder: ModelLike = "auto"
+    """The model before it."""
+    length: int = 32
+    """Steps per training sequence; usually 16 to 128. Longer: longer dependencies, more compute."""
+    layers: int = 1
+    """Layers; usually 1 to 4. Each lets it look ``window`` steps further back, at the cost of a larger state."""
+    heads: int = 4
+    """Attention heads; usually 1 to 8."""
+    window: int = 32
+    """Steps that each layer sees back; usually 16 to 128. Larger: longer memory, slower, a larger state."""
+
+    def __post_init__(self) -> None:
+        for name in ("size", "length", "layers", "heads", "window"):
+            check.integer("GTrXL", name, getattr(self, name), least=1)
+        if self.size % self.heads:
+            raise PlanError(f"GTrXL: size must be a multiple of heads, got size={self.size} and heads={self.heads}.")
+
+    def build(self, observation_space: AnySpace, /, action_space: AnySpace | None = None) -> RecurrentEncoder:
+        from tflow.rl.policy.gtrxl import GatedTransformer
         from tflow.rl.policy.network import RecurrentEncoder
 
-        return RecurrentEncoder(_feed_forward("LSTM", self.encoder, observation_space, action_space), self.size)
+        encoder = _feed_forward("GTrXL", self.encoder, observation_space, action_space)
+        memory = GatedTransformer(encoder.features, self.size, layers=self.layers, heads=self.heads, window=self.window)
+        return RecurrentEncoder(encoder, memory)
+
+
+Memory: TypeAlias = LSTM | GRU | GTrXL
+"""Models with a recurrent state."""
 
 
 @dataclass(frozen=True)
@@ -244,19 +311,23 @@ class Normalized:
 
 def normalized(model: ModelLike, *, obs: bool, rewards: bool) -> ModelLike:
     """A model that normalises first. Recurrent ones do so before their encoder."""
-    if isinstance(model, LSTM):
+    if isinstance(model, Memory):
         return replace(model, encoder=normalized(model.encoder, obs=obs, rewards=rewards))
     return Normalized(model, obs=obs, rewards=rewards)
 
 
 def normalization_of(model: ModelLike) -> Normalized | None:
     """How a model normalises; None if it does not."""
-    if isinstance(model, LSTM):
+    if isinstance(model, Memory):
         return normalization_of(model.encoder)
     return model if isinstance(model, Normalized) else None
 
 
-OURS = (MLP, NatureCNN, SmallCNN, ImpalaCNN, DictEncoder, LSTM, Normalized)
+def _a(name: str) -> str:
+    return f"an {name}" if name[0] in "AEFHILMNORSX" else f"a {name}"
+
+
+OURS = (MLP, NatureCNN, SmallCNN, ImpalaCNN, DictEncoder, LSTM, GRU, GTrXL, Normalized)
 
 
 def automatic(observation_space: AnySpace) -> Model:
@@ -293,7 +364,8 @@ def _feed_forward(where: str, model: ModelLike, space: AnySpace, action_space: A
 
     encoder = build_encoder(model, space, action_space)
     if isinstance(encoder, RecurrentEncoder):
-        raise PlanError(f"{where}: an LSTM cannot stand inside another model; put it outermost: LSTM(encoder=...).")
+        name = type(model).__name__ if isinstance(model, Memory) else "recurrent model"
+        raise PlanError(f"{where}: {_a(name)} cannot stand inside another model; put it outermost: LSTM(encoder=...).")
     return encoder
 
 

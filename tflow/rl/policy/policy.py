@@ -24,12 +24,13 @@ from tflow.rl.data.moments import ByColumn, Moments
 from tflow.rl.envs.spaces import ObsLayout, zero_based
 from tflow.rl.policy.flat import FlatWeights, tensor
 from tflow.rl.policy.heads import Categorical, Head, head_for
-from tflow.rl.policy.network import RunningStatistics, sees_images
-from tflow.rl.policy.network_spec import LSTM, ModelLike, build_encoder, normalization_of
+from tflow.rl.policy.network import MLPEncoder, RunningStatistics, sees_images, with_layer_norm
+from tflow.rl.policy.network_spec import Memory, ModelLike, build_encoder, normalization_of
 from tflow.rl.policy.observations import action_masks, another_size, first_rows, observations
 from tflow.rl.policy.policy_network import ActorCriticNet, QNet
 from tflow.rl.policy.policy_spec import ActorCriticSpec, PolicySpec, QSpec, make_policy
-from tflow.rl.policy.tensors import Tensors
+from tflow.rl.policy.small import SmallNet
+from tflow.rl.policy.tensors import NetInputs, Tensors
 
 if TYPE_CHECKING:
     from tflow.rl.policy.network import RecurrentEncoder
@@ -83,8 +84,11 @@ class Policy(ABC):
         self.flat = FlatWeights(self.module, self.parts, self.acting)
         self.acting_only = False
         """True if only the weights that it acts with are known; those of its other parts are fresh."""
-        self.sequence_length = model.length if isinstance(model, LSTM) else 1
+        self.sequence_length = model.length if isinstance(model, Memory) else 1
         """Steps per training sequence of a recurrent policy."""
+        self._small: SmallNet | None = None
+        self._modules = self.plain_modules()
+        """What numpy computes instead of torch, if it can."""
         self._state: Array | None = None
         self._rng = np.random.default_rng(0)
         self.generator = torch.Generator(self.device).manual_seed(0)
@@ -116,6 +120,24 @@ class Policy(ABC):
     def state_size(self) -> int:
         """Size of the recurrent state; 0 if it is not recurrent."""
         return 0
+
+    def plain_modules(self) -> tuple[nn.Module, ...]:
+        """The encoder that it acts with, and the layers behind it, if that is all there is to acting; empty otherwise."""
+        return ()
+
+    def small_net(self, obs: Obs) -> SmallNet | None:
+        """What computes its outputs for these observations without torch, if they are few and its network is small and plain."""
+        if not self._modules:
+            return None
+        if self._small is None or not self._small.is_current:
+            self._small = SmallNet.of(*self._modules)
+            if self._small is None:
+                self._modules = ()
+                return None
+        return self._small if self._small.fits(obs) else None
+
+    def __getstate__(self) -> dict[str, Any]:  # Any: attributes; a copy has memory of its own
+        return {**vars(self), "_small": None}
 
     def __repr__(self) -> str:
         what = f"{self.observation_space} -> {self.action_space}"
@@ -259,15 +281,19 @@ class Policy(ABC):
     def state_of(self, state: Array) -> Tensor | None:
         return tensor(state).to(self.device) if self.recurrent else None
 
-    def sequence_state(self, batch: Tensors) -> tuple[Tensor | None, Tensor | None]:
-        """The recurrent state before the sequences of a batch, and their resets, whose shape is that of the sequences."""
+    def net_inputs(self, batch: Tensors, name: str) -> NetInputs:
+        """What the network is asked about for a column of observations, ``obs`` or ``next_obs``. In replayed sequences, the next
+        observation of a row is that of a later one, or what follows the last."""
+        ahead = name == "next_obs" and bool(batch.length) and "next_obs" not in batch
+        obs, rows = (batch.extended("obs"), batch.bootstrapped()) if ahead else (batch.nested(name), None)
         if not self.recurrent:
-            return None, None
+            return NetInputs(obs, rows=rows)
         if not batch.length:
             raise PlanError("A recurrent policy is trained on sequences: use batch.sequences(length), or replay of sequences.")
-        sequences = len(batch) // batch.length
-        resets = torch.zeros(sequences, batch.length, dtype=torch.bool, device=self.device)
-        return batch.finals.get("state"), resets
+        burn_in = batch["burn_in"].reshape(-1, batch.length)
+        if ahead:
+            burn_in = torch.cat((burn_in, torch.zeros_like(burn_in[:, :1])), 1)
+        return NetInputs(obs, batch.finals.get("state"), torch.zeros_like(burn_in), burn_in, rows)
 
 
 class ActorCritic(Policy):
@@ -303,25 +329,43 @@ class ActorCritic(Policy):
             free_init=self.head.free_init,
         )
 
-    @torch.inference_mode()
+    def plain_modules(self) -> tuple[nn.Module, ...]:
+        net = self.net
+        if type(net) is not ActorCriticNet or not isinstance(net.encoder, MLPEncoder) or net.state_size:
+            return ()
+        return (net.encoder, net.action) if net.separate_critic else (net.encoder, net.action, net.value)
+
     def rows(
         self, obs: Obs, rng: np.random.Generator, *, state: Array, masks: Array | None = None, explore: bool = True
     ) -> Acted:
-        values: Tensor | None = None
-        after: Tensor | None = None
+        small = self.small_net(obs)
+        inputs, values, after = self._computed(obs, state) if small is None else (*self._computed_by(small, obs), state)
+        actions, logp = self.head.sample_numpy(inputs, rng, masks) if explore else self._likeliest(inputs, masks)
+        return Acted(actions, logp, values, after)
+
+    def _computed_by(self, small: SmallNet, obs: Obs) -> tuple[Array, Array | None]:
+        """Inputs of the head, and values if they come with them."""
+        inputs, *values = small(obs)
+        if self.net.free is not None:
+            free = self.net.free.detach().numpy()
+            inputs = np.concatenate((inputs, np.broadcast_to(free, (len(inputs), len(free)))), axis=1)
+        return inputs, values[0][:, 0] if values else None
+
+    @torch.inference_mode()
+    def _computed(self, obs: Obs, state: Array) -> tuple[Array, Array | None, Array]:
+        """As above, and the next recurrent state."""
         if self.net.separate_critic:
-            inputs = self.net.act(self.inputs_of(obs))
-        else:
-            inputs, values, after = self.net(self.inputs_of(obs), self.state_of(state))
-        if explore:
-            actions, logp = self.head.sample_numpy(inputs.cpu().numpy(), rng, masks)
-        else:
-            if masks is not None:
-                inputs = self.head.masked(inputs, tensor(masks).to(self.device))
-            best = self.head.mode(inputs)
-            actions, logp = best.cpu().numpy(), self.head.logp(inputs, best).cpu().numpy()
-        predicted = None if values is None else values.cpu().numpy()
-        return Acted(actions, logp, predicted, state if after is None else after.cpu().numpy())
+            return self.net.act(self.inputs_of(obs)).cpu().numpy(), None, state
+        inputs, values, after = self.net(self.inputs_of(obs), self.state_of(state))
+        return inputs.cpu().numpy(), values.cpu().numpy(), state if after is None else after.cpu().numpy()
+
+    @torch.inference_mode()
+    def _likeliest(self, inputs: Array, masks: Array | None) -> tuple[Array, Array]:
+        given = torch.from_numpy(inputs)
+        if masks is not None:
+            given = self.head.masked(given, tensor(masks))
+        best = self.head.mode(given)
+        return best.numpy(), self.head.logp(given, best).numpy()
 
     @torch.inference_mode()
     def values(self, obs: Obs, state: Array) -> Array:
@@ -338,7 +382,7 @@ class ActorCritic(Policy):
 
     def evaluate(self, batch: Tensors, weights: Tensor | None = None) -> Evaluated:
         """Evaluate the actions of a batch, with the policy's or with other (flat) weights."""
-        given = batch.nested("obs"), *self.sequence_state(batch)
+        given = self.net_inputs(batch, "obs")[:4]
         parameters = {} if weights is None else self.flat.named(weights)
         inputs, values, _ = torch.func.functional_call(self.net, parameters, given) if parameters else self.net(*given)
         if "masks" in batch:
@@ -374,7 +418,7 @@ class QPolicy(Policy):
     def make_net(self) -> QNet:
         spec, encoder = self.options, self.make_encoder()
         return QNet(
-            encoder,
+            with_layer_norm(encoder) if spec.layer_norm else encoder,
             self.head.inputs,
             dueling=spec.dueling,
             kind=spec.kind,
@@ -384,7 +428,12 @@ class QPolicy(Policy):
             noisy=spec.noisy,
         )
 
-    @torch.inference_mode()
+    def plain_modules(self) -> tuple[nn.Module, ...]:
+        net = self.net
+        if type(net) is not QNet or not isinstance(net.encoder, MLPEncoder) or net.kind != "scalar":
+            return ()
+        return (net.encoder, net.advantage) if net.value is None else (net.encoder, net.advantage, net.value)
+
     def rows(
         self, obs: Obs, rng: np.random.Generator, *, state: Array, masks: Array | None = None, explore: bool = True
     ) -> Acted:
@@ -393,11 +442,22 @@ class QPolicy(Policy):
             if explore:
                 self.generator.manual_seed(int(rng.integers(2**62)))
                 self.fresh_noise()
-        outputs, after = self.net(self.inputs_of(obs), self.state_of(state))
-        values = self.net.q_values(outputs).cpu().numpy()
+        small = self.small_net(obs)
+        values, after = self._computed(obs, state) if small is None else (self._computed_by(small, obs), state)
         allowed = values if masks is None else np.where(masks, values, -np.inf)
         best = allowed.argmax(axis=1)
-        return Acted(best, np.zeros(len(best), np.float32), allowed.max(axis=1), state if after is None else after.cpu().numpy())
+        return Acted(best, np.zeros(len(best), np.float32), allowed.max(axis=1), after)
+
+    def _computed_by(self, small: SmallNet, obs: Obs) -> Array:
+        """Q-values."""
+        values, *baseline = small(obs)
+        return values - values.mean(axis=1, keepdims=True) + baseline[0] if baseline else values
+
+    @torch.inference_mode()
+    def _computed(self, obs: Obs, state: Array) -> tuple[Array, Array]:
+        """Q-values, and the next recurrent state."""
+        outputs, after = self.net(self.inputs_of(obs), self.state_of(state))
+        return self.net.q_values(outputs).cpu().numpy(), state if after is None else after.cpu().numpy()
 
     @torch.inference_mode()
     def values(self, obs: Obs, state: Array) -> Array:
@@ -422,6 +482,6 @@ class QPolicy(Policy):
 
     def outputs(self, batch: Tensors, name: str) -> Tensor:
         """Outputs of the network for the observations in a column: Q-values, or their distributions."""
-        state, resets = self.sequence_state(batch)
-        outputs: Tensor = self.net(batch.nested(name), state, resets)[0]
-        return outputs
+        steps = self.net_inputs(batch, name)
+        outputs: Tensor = self.net(*steps[:4])[0]
+        return steps.wanted(outputs)

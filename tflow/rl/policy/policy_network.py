@@ -50,21 +50,23 @@ class ActorCriticNet(nn.Module):
 
     def _inputs(self, features: Tensor) -> Tensor:
         inputs: Tensor = self.action(features)
-        return inputs if self.free is None else torch.cat((inputs, self.free.expand(len(inputs), -1)), 1)
+        return inputs if self.free is None else torch.cat((inputs, self.free.expand(inputs.shape[0], -1)), 1)
 
     def _values(self, features: Tensor) -> Tensor:
         values: Tensor = self.value(features)
         return values.squeeze(1)
 
-    def forward(self, obs: TensorObs, state: Maybe = None, resets: Maybe = None) -> tuple[Tensor, Tensor, Maybe]:
+    def forward(
+        self, obs: TensorObs, state: Maybe = None, resets: Maybe = None, burn_in: Maybe = None
+    ) -> tuple[Tensor, Tensor, Maybe]:
         """Inputs of the head (rows, outputs), values (rows,) and the next state (rows, state_size) if it is recurrent."""
         if self.value_encoder is None:
-            features, after = encode(self.encoder, obs, state, resets)
+            features, after = encode(self.encoder, obs, state, resets, burn_in)
             critic_features = features
         else:
             actors, critics = (None, None) if state is None else (state[:, : self._actor_state], state[:, self._actor_state :])
-            features, actors = encode(self.encoder, obs, actors, resets)
-            critic_features, critics = encode(self.value_encoder, obs, critics, resets)
+            features, actors = encode(self.encoder, obs, actors, resets, burn_in)
+            critic_features, critics = encode(self.value_encoder, obs, critics, resets, burn_in)
             states = [state for state in (actors, critics) if state is not None]
             after = torch.cat(states, 1) if states else None
         return self._inputs(features), self._values(critic_features), after
@@ -143,9 +145,9 @@ class QNet(nn.Module):
         support = torch.linspace(v_min, v_max, self.atoms) if kind == "categorical" else midpoints
         self.register_buffer("support", support, persistent=False)
 
-    def forward(self, obs: TensorObs, state: Maybe = None, resets: Maybe = None) -> tuple[Tensor, Maybe]:
+    def forward(self, obs: TensorObs, state: Maybe = None, resets: Maybe = None, burn_in: Maybe = None) -> tuple[Tensor, Maybe]:
         """Outputs (rows, actions), or (rows, actions, atoms) if distributional, and the next state if it is recurrent."""
-        features, after = encode(self.encoder, obs, state, resets)
+        features, after = encode(self.encoder, obs, state, resets, burn_in)
         outputs: Tensor = self.advantage(features).unflatten(1, (self.actions, self.atoms))
         if self.value is not None:
             outputs = outputs - outputs.mean(1, keepdim=True) + self.value(features).unsqueeze(1)

@@ -63,6 +63,25 @@ class ActorCriticSpec(PolicySpec):
 
 
 @dataclass(frozen=True)
+class CuriousSpec(ActorCriticSpec):
+    """An actor-critic with what intrinsic rewards need: random network distillation, and values of the intrinsic returns."""
+
+    width: int = 128
+    """Units per hidden layer of these networks; usually 64 to 512."""
+    features: int = 64
+    """Outputs of the random network, which are predicted; usually 32 to 512."""
+
+    def __post_init__(self) -> None:
+        check.integer("CuriousSpec", "width", self.width, least=1)
+        check.integer("CuriousSpec", "features", self.features, least=1)
+
+    def build(self, model: ModelLike, observation_space: AnySpace, action_space: AnySpace, device: Device) -> Policy:
+        from tflow.rl.policy.curious import CuriousActorCritic
+
+        return CuriousActorCritic(self, model, observation_space, action_space, device)
+
+
+@dataclass(frozen=True)
 class QSpec(PolicySpec):
     """A Q-network, which acts greedily unless it explores."""
 
@@ -78,6 +97,8 @@ class QSpec(PolicySpec):
     """Largest return in the support of a categorical distribution."""
     noisy: bool = False
     """Noisy layers after the encoder."""
+    layer_norm: bool = False
+    """Layer normalisation before each activation of the encoder."""
 
     def __post_init__(self) -> None:
         check.one_of("QSpec", "kind", self.kind, ("scalar", "categorical", "quantile"))

@@ -20,10 +20,13 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
 from tflow.errors import CheckpointError, TflowError
+from tflow.rl.policy.files import LATEST, SUFFIX, file_of
 from tflow.rl.policy.network_spec import (
+    GRU,
     LSTM,
     MLP,
     DictEncoder,
+    GTrXL,
     ImpalaCNN,
     ModelLike,
     NatureCNN,
@@ -33,7 +36,8 @@ from tflow.rl.policy.network_spec import (
     normalized,
 )
 from tflow.rl.policy.policy import Policy
-from tflow.rl.policy.policy_spec import ActorCriticSpec, ActorQSpec, PolicySpec, QSpec, chosen_device, make_policy
+from tflow.rl.policy.policy_spec import ActorCriticSpec, ActorQSpec, CuriousSpec, PolicySpec, QSpec, chosen_device, make_policy
+from tflow.sentences import listed
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -45,8 +49,10 @@ CLASS = "class"
 OWN = "own"
 ACTING = "acting"
 Json = Any  # Any: what json.loads gives
-MODELS: dict[str, type] = {kind.__name__: kind for kind in (MLP, NatureCNN, SmallCNN, ImpalaCNN, DictEncoder, LSTM, Normalized)}
-SPECS: dict[str, type] = {kind.__name__: kind for kind in (ActorCriticSpec, QSpec, ActorQSpec)}
+MODELS: dict[str, type] = {
+    kind.__name__: kind for kind in (MLP, NatureCNN, SmallCNN, ImpalaCNN, DictEncoder, LSTM, GRU, GTrXL, Normalized)
+}
+SPECS: dict[str, type] = {kind.__name__: kind for kind in (ActorCriticSpec, CuriousSpec, QSpec, ActorQSpec)}
 
 
 class SavedPolicy(NamedTuple):
@@ -204,7 +210,7 @@ def read_saved(path: str | os.PathLike[str]) -> SavedPolicy:
     """Read the file of a policy, or of the latest one of a run folder, without making the policy."""
     source = Path(path)
     if source.is_dir():  # a run folder
-        source = source / "policy.safetensors"
+        source = latest_in(source)
     try:
         with safe_open(source, framework="pt") as file:
             said = (file.metadata() or {}).get("tflow")
@@ -224,6 +230,18 @@ def read_saved(path: str | os.PathLike[str]) -> SavedPolicy:
     if missing:
         raise _damaged(str(source), KeyError(missing[0]))
     return SavedPolicy(str(source), header, weights)
+
+
+def latest_in(folder: Path) -> Path:
+    """The only policy of a run folder. Raises if there are several, or none."""
+    latest = folder / file_of(LATEST, "default")
+    several = sorted(str(each) for each in folder.glob(f"{LATEST}-*{SUFFIX}"))
+    if latest.exists():
+        return latest
+    if several:
+        raise CheckpointError(f"{folder} has several policies. Name the file of one: {', '.join(several)}.")
+    others = sorted(each.name for each in folder.glob(f"*{SUFFIX}"))
+    raise CheckpointError(f"There is no file {latest}.{f' There are {listed(others)}.' if others else ''}")
 
 
 def _damaged(source: str, error: Exception) -> CheckpointError:

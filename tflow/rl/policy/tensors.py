@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -34,6 +35,24 @@ class OnDemand(Mapping[str, Tensor]):
 
     def __len__(self) -> int:
         return len(self._arrays)
+
+
+class NetInputs(NamedTuple):
+    """What a network is asked about: observations, and of sequences what a recurrent one needs besides."""
+
+    obs: Tensor | dict[str, Tensor]
+    state: Tensor | None = None
+    """The recurrent state before each sequence; None: that at the start of an episode."""
+    resets: Tensor | None = None
+    """Where episodes begin (sequences, length)."""
+    burn_in: Tensor | None = None
+    """What only warms up the state (sequences, length)."""
+    rows: Tensor | None = None
+    """The rows of its outputs that are wanted; None: all of them."""
+
+    def wanted(self, outputs: Tensor) -> Tensor:
+        """Those of the outputs (rows first) that are wanted."""
+        return outputs if self.rows is None else outputs[self.rows]
 
 
 class Tensors:
@@ -69,6 +88,27 @@ class Tensors:
     def final(self, name: str) -> Tensor | dict[str, Tensor]:
         """What follows the last row of each piece."""
         return _nested(self.finals, name)
+
+    def extended(self, name: str) -> Tensor | dict[str, Tensor]:
+        """A column of sequences, ``length + 1`` rows each: behind the last row that is no padding comes what follows it."""
+        columns, finals = self.nested(name), self.final(name)
+        if isinstance(columns, dict) and isinstance(finals, dict):
+            return {member: self._extended(column, finals[member]) for member, column in columns.items()}
+        assert isinstance(columns, Tensor)
+        assert isinstance(finals, Tensor)
+        return self._extended(columns, finals)
+
+    def _extended(self, column: Tensor, final: Tensor) -> Tensor:
+        rows = column.reshape(-1, self.length, *column.shape[1:])
+        longer = torch.cat((rows, torch.zeros_like(rows[:, :1])), 1)
+        ends = self["mask"].reshape(-1, self.length).sum(1)
+        longer[torch.arange(len(ends), device=ends.device), ends] = final
+        return longer.flatten(0, 1)
+
+    def bootstrapped(self) -> Tensor:
+        """The row that each row of replayed sequences bootstraps from, in the columns of ``extended``."""
+        rows = torch.arange(len(self), device=self["ahead"].device)
+        return rows + rows // self.length + self["ahead"]
 
     def take(self, rows: Tensor) -> Tensors:
         """Some rows; of sequences, some sequences."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from tflow.rl.data.arrays import Array
 from tflow.rl.data.batch import AnyBatch, Batch, MultiBatch
-from tflow.rl.learning.losses import Replayed, ReplayedColumns
+from tflow.rl.learning.losses import Replayed, ReplayedColumns, ReplayedSequences, SequenceColumns
 from tflow.rl.replay.buffer import PrioritizedBuffer, ReservoirBuffer, UniformBuffer
 from tflow.rl.replay.multi_buffer import LockstepBuffer, PerPolicyBuffer
 from tflow.rl.replay.sequence_buffer import SequenceBuffer
@@ -21,7 +21,8 @@ from tflow.rl.replay.sumtree import ReplayError
 from tflow.rl.schedules import Constant, Schedule, schedule_of
 from tflow.types import Shard
 
-Kind = Literal["uniform", "prioritized", "reservoir", "sequences"]
+KindOfRows = Literal["uniform", "prioritized", "reservoir"]
+Kind = Literal[KindOfRows, "sequences"]
 PriorityUpdate = tuple[str, Array, Array]
 """A policy, ids of its rows, and their priorities."""
 MOST_SHARDS = 1024
@@ -50,7 +51,14 @@ class ReplaySpec:
     lockstep: bool = False
 
     def __call__(self, shard: Shard) -> ReplayActor:
-        return MultiReplayActor(self, shard) if self.policies else ReplayActor(self, shard)
+        return self.actor_class(self, shard)
+
+    @property
+    def actor_class(self) -> type[ReplayActor]:
+        """The class of the actors."""
+        if self.kind == "sequences":
+            return MultiSequenceReplayActor if self.policies else SequenceReplayActor
+        return MultiReplayActor if self.policies else ReplayActor
 
     def buffer(self, shard: Shard, number: int = 0) -> UniformBuffer:
         """Make the buffer of an actor, or one of several. Row ids encode the actor and its incarnation."""
@@ -58,7 +66,15 @@ class ReplaySpec:
         beta, seed = schedule_of(self.beta).at(0), (shard.seed + number) % 2**63
         if self.kind == "sequences":
             return SequenceBuffer(
-                self.capacity, length=self.length, burn_in=self.burn_in, alpha=self.alpha, beta=beta, seed=seed, incarnation=life
+                max(1, self.capacity // (self.length - self.burn_in)),  # the new rows of each
+                length=self.length,
+                burn_in=self.burn_in,
+                alpha=self.alpha,
+                beta=beta,
+                seed=seed,
+                incarnation=life,
+                n_step=self.n_step,
+                gamma=self.gamma,
             )
         if self.kind == "prioritized":
             return PrioritizedBuffer(
@@ -116,6 +132,14 @@ class ReplayActor:
         self.buffer.load(cast("dict[str, Array]", state))
 
 
+class SequenceReplayActor(ReplayActor):
+    """A buffer of sequences in an actor."""
+
+    def sequences(self) -> ReplayedSequences:
+        """Sample a batch of sequences."""
+        return self.sample().untyped()
+
+
 class MultiReplayActor(ReplayActor):
     """Buffers for several policies in one actor: each by itself, or the rows of a step together."""
 
@@ -152,6 +176,14 @@ class MultiReplayActor(ReplayActor):
         (self.apart if self.together is None else self.together).load(cast("dict[str, Array]", state))
 
 
+class MultiSequenceReplayActor(MultiReplayActor):
+    """Buffers of sequences for several policies in one actor."""
+
+    def sequences(self) -> MultiBatch[SequenceColumns, str]:
+        """Sample a batch of sequences of each policy that has rows."""
+        return MultiBatch({policy: batch.untyped() for policy, batch in self.experience().batches.items()})
+
+
 @dataclass
 class Limiter:
     """Rate limiter on the driver: counts rows that are sent to replay actors, and batches that they are asked for.
@@ -166,8 +198,6 @@ class Limiter:
     shards: int
     min_size: int
     update_ratio: float | Schedule | None
-    unit: int = 1
-    """Rows per stored unit: 1, or the new rows of a sequence."""
     rows: dict[tuple[int, int], int] = field(default_factory=dict)
     """Rows sent to each incarnation of each actor."""
     asked: dict[int, int] = field(default_factory=dict)
@@ -175,7 +205,7 @@ class Limiter:
     turn: int = -1
 
     def __post_init__(self) -> None:
-        self.stored = 0  # units, in all actors
+        self.stored = 0  # rows, in all actors
         self.saved: dict[int, int] = {}  # rows that each actor had in the latest checkpoint, with which it comes back
         self.count = self.shards  # actors, after a resize
         exact = self.update_ratio is None or isinstance(schedule_of(self.update_ratio), Constant)
@@ -195,7 +225,7 @@ class Limiter:
 
     @property
     def least(self) -> int:
-        """Units with which the sampling of an actor starts."""
+        """Rows with which the sampling of an actor starts."""
         return max(1, -(-self.min_size // self.shards))
 
     def next_shard(self, count: int) -> int:
@@ -209,33 +239,31 @@ class Limiter:
         life = shard, incarnation
         before = self._rows_of(shard, incarnation)
         self.rows[life] = before + rows
-        old, new = before // self.unit, (before + rows) // self.unit
-        first, self.stored = self.stored, self.stored + new - old
+        first, self.stored = self.stored, self.stored + rows
         share = self._worth(range(max(first, self.min_size), self.stored)) / self.count
         for each in range(self.count):
             self.earned[each] = self.earned.get(each, Fraction(0)) + share
         late = shard >= self.shards or any(other[0] == shard and other != life for other in self.rows)
-        if late and old < self.least <= new:  # it was restarted or added, and owes nothing for the time in which it was filled
+        if late and before < self.least <= before + rows:  # restarted or added: it owes nothing for the time when it was filled
             self.earned[shard] = Fraction(self.asked.get(shard, 0))
 
-    def _worth(self, units: range) -> Fraction:
-        """The batches that these units earn."""
-        if self.update_ratio is None or not units:
+    def _worth(self, rows: range) -> Fraction:
+        """The batches that these rows earn."""
+        if self.update_ratio is None or not rows:
             return Fraction(0)
         ratio = schedule_of(self.update_ratio)
         if isinstance(ratio, Constant):
-            return len(units) * exactly(ratio.value)
+            return len(rows) * exactly(ratio.value)
         # Whole numbers add up without rounding, in whatever parts the rows come.
-        return Fraction(sum(max(0, round(ratio.at(unit * self.unit) * ONE)) for unit in units), ONE)
+        return Fraction(sum(max(0, round(ratio.at(row) * ONE)) for row in rows), ONE)
 
     def closed(self, shard: int, incarnation: int, items: int, /) -> str:
-        stored = self._rows_of(shard, incarnation) // self.unit
-        what = "rows" if self.unit == 1 else "sequences"
+        stored = self._rows_of(shard, incarnation)
         if stored < self.least:
-            return f"replay actor {shard} has been sent {stored} of the {self.least} {what} with which sampling starts"
+            return f"replay actor {shard} has been sent {stored} of the {self.least} rows with which sampling starts"
         asked, most = self.asked.get(shard, 0), floor(self.earned.get(shard, Fraction(0)) + self.tolerance)
         if self.update_ratio is not None and asked + items > most:
-            since = f"{max(0, self.stored - self.min_size)} {what} after the first {self.min_size}"
+            since = f"{max(0, self.stored - self.min_size)} rows after the first {self.min_size}"
             return (
                 f"replay actor {shard} has been asked for {asked} batches, and {items} more would be above the {most} that "
                 f"update_ratio={self.update_ratio} allows it for {since}"
@@ -270,7 +298,6 @@ class MakeLimiter:
     shards: int
     min_size: int
     update_ratio: float | Schedule | None
-    unit: int = 1
 
     def __call__(self, shard: Shard) -> Limiter:
-        return Limiter(self.shards, self.min_size, self.update_ratio, self.unit)
+        return Limiter(self.shards, self.min_size, self.update_ratio)

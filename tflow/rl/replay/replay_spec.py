@@ -6,7 +6,7 @@ enough, so there is no polling.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Generic, Literal, cast, get_args, overload
 
@@ -23,10 +23,21 @@ from tflow.live import Live
 from tflow.rl.data.arrays import Array
 from tflow.rl.data.batch import Batch, MultiBatch, Rollout, Sampled
 from tflow.rl.learning.gradients import of_one_policy
-from tflow.rl.learning.losses import Loss, Replayed, ReplayedColumns
+from tflow.rl.learning.losses import Loss, Replayed, ReplayedColumns, SequenceColumns
 from tflow.rl.learning.training import TrainStats, by_id, check_loss, check_training
 from tflow.rl.replay.buffer import UniformBuffer
-from tflow.rl.replay.replay import MOST_SHARDS, Kind, Limiter, MakeLimiter, MultiReplayActor, ReplayActor, ReplaySpec
+from tflow.rl.replay.replay import (
+    MOST_SHARDS,
+    Kind,
+    KindOfRows,
+    Limiter,
+    MakeLimiter,
+    MultiReplayActor,
+    MultiSequenceReplayActor,
+    ReplayActor,
+    ReplaySpec,
+    SequenceReplayActor,
+)
 from tflow.rl.rollout.worker import RolloutWorker
 from tflow.rl.rollout.worker_spec import AnyWorkers
 from tflow.rl.schedules import Schedule, check_absolute, schedule_of
@@ -37,6 +48,15 @@ U = TypeVar("U")
 P = TypeVar("P", bound=str)
 P_co = TypeVar("P_co", bound=str, covariant=True)
 T = TypeVar("T", covariant=True)
+C = TypeVar("C", bound=str, default=ReplayedColumns)
+Names = TypeVar("Names", bound=str)
+PULLS: Mapping[type, Callable[..., object]] = {
+    ReplayActor: ReplayActor.sample,
+    SequenceReplayActor: SequenceReplayActor.sequences,
+    MultiReplayActor: MultiReplayActor.experience,
+    MultiSequenceReplayActor: MultiSequenceReplayActor.sequences,
+}
+"""How actors are asked for a batch. What it yields is in the annotations of these methods."""
 EPSILON = 1e-6
 """Added to priorities, so that rows with a TD error of 0 are still sampled."""
 
@@ -48,22 +68,23 @@ class AnyReplay(Actors["ReplayActor"]):
     limiter: Resident[Limiter] = field(kw_only=True)
 
     def actor_class(self) -> type | None:
-        return MultiReplayActor if isinstance(self, MultiReplayActors) else ReplayActor
+        return self.make.actor_class if isinstance(self.make, ReplaySpec) else ReplayActor
 
     @classmethod
     def stand_in(cls, hint: object, name: str) -> AnyReplay:
         """Replay actors for drawings of functions that need some."""
-        if not issubclass(cls, MultiReplayActors):
-            return create_replay_actors(name=name)
-        policies = get_args(get_args(hint)[0]) if get_args(hint) else ()
-        return create_replay_actors(policies=policies or ("default",), name=name)
+        arguments = get_args(hint)
+        kind: Kind = "sequences" if arguments and arguments[-1] == SequenceColumns else "prioritized"
+        policies = (get_args(arguments[0]) if arguments else ()) or ("default",)
+        describe: Callable[..., AnyReplay] = create_replay_actors  # which kind it is, only the hint knows
+        return describe(policies=policies if issubclass(cls, MultiReplayActors) else (), name=name, kind=kind)
 
 
-class ReplayActors(AnyReplay):
+class ReplayActors(AnyReplay, Generic[C]):
     """Replay of one policy."""
 
 
-class MultiReplayActors(AnyReplay, Generic[P_co]):
+class MultiReplayActors(AnyReplay, Generic[P_co, C]):
     """Replay of several policies, by name."""
 
     @property
@@ -78,7 +99,7 @@ def create_replay_actors(
     num_actors: int = ...,
     capacity: int = ...,
     batch: int = ...,
-    kind: Kind = ...,
+    kind: KindOfRows = ...,
     min_size: int = ...,
     update_ratio: float | Schedule | None = ...,
     alpha: float = ...,
@@ -94,12 +115,31 @@ def create_replay_actors(
 @overload
 def create_replay_actors(
     *,
+    num_actors: int = ...,
+    capacity: int = ...,
+    batch: int = ...,
+    kind: Literal["sequences"],
+    min_size: int = ...,
+    update_ratio: float | Schedule | None = ...,
+    alpha: float = ...,
+    beta: float | Schedule = ...,
+    n_step: int = ...,
+    gamma: float = ...,
+    length: int = ...,
+    burn_in: int = ...,
+    mailbox: int = ...,
+    name: str = ...,
+    place: Place = ...,
+) -> ReplayActors[SequenceColumns]: ...
+@overload
+def create_replay_actors(
+    *,
     policies: Iterable[P],
     lockstep: bool = ...,
     num_actors: int = ...,
     capacity: int = ...,
     batch: int = ...,
-    kind: Kind = ...,
+    kind: KindOfRows = ...,
     min_size: int = ...,
     update_ratio: float | Schedule | None = ...,
     alpha: float = ...,
@@ -112,6 +152,27 @@ def create_replay_actors(
     name: str = ...,
     place: Place = ...,
 ) -> MultiReplayActors[P]: ...
+@overload
+def create_replay_actors(
+    *,
+    policies: Iterable[P],
+    lockstep: bool = ...,
+    num_actors: int = ...,
+    capacity: int = ...,
+    batch: int = ...,
+    kind: Literal["sequences"],
+    min_size: int = ...,
+    update_ratio: float | Schedule | None = ...,
+    alpha: float = ...,
+    beta: float | Schedule = ...,
+    n_step: int = ...,
+    gamma: float = ...,
+    length: int = ...,
+    burn_in: int = ...,
+    mailbox: int = ...,
+    name: str = ...,
+    place: Place = ...,
+) -> MultiReplayActors[P, SequenceColumns]: ...
 def create_replay_actors(
     *,
     policies: Iterable[str] = (),
@@ -139,7 +200,7 @@ def create_replay_actors(
         lockstep: Sample the rows of all policies that belong to the same env step together.
         num_actors: Replay actors, among which ``capacity`` is divided.
         capacity: Rows stored in all actors; usually 1e4 to 1e6.
-        batch: Rows per sample; usually 32 to 512.
+        batch: Rows, or sequences, per sample; usually 32 to 512.
         kind: Prioritized, uniform or reservoir sampling of rows, or sequences for recurrent policies (R2D2).
         min_size: Rows stored before sampling starts.
         update_ratio: Batches sampled per row stored, at most, or a schedule over rows stored; usually 1/64 to 1. Rows count
@@ -148,7 +209,8 @@ def create_replay_actors(
         beta: Exponent of the importance-sampling weights, or a schedule: 0 is no correction, 1 a full one.
         n_step: Rewards summed before bootstrapping.
         gamma: Discount factor of the n-step returns.
-        length: Rows per sequence; ``capacity``, ``batch``, ``min_size`` and ``update_ratio`` then count sequences.
+        length: Rows per sequence. ``batch`` then counts sequences; all else counts rows, as always. A sequence has room for
+            ``length - burn_in`` new rows, also if its episode ended before.
         burn_in: First rows of a sequence, which only warm up the recurrent state.
         mailbox: Batches on their way to an actor, at most.
         name: Name of the actors, in errors and drawings.
@@ -178,9 +240,8 @@ def create_replay_actors(
     if lockstep and (not names or kind == "sequences"):
         raise PlanError(f"{where}: lockstep=True needs several policies; give policies=, and another kind than sequences.")
     spec = ReplaySpec(per_actor, batch, kind, alpha, beta, n_step, gamma, length, burn_in, names, lockstep)
-    unit = length - burn_in if kind == "sequences" else 1
-    limiter = Resident(MakeLimiter(num_actors, min_size, update_ratio, unit), 1, f"{name}.limiter")
-    described = MultiReplayActors if names else ReplayActors
+    limiter = Resident(MakeLimiter(num_actors, min_size, update_ratio), 1, f"{name}.limiter")
+    described: type[AnyReplay] = MultiReplayActors if names else ReplayActors
     return described(spec, num_actors, name, mailbox, place=place, restores=True, limiter=limiter)
 
 
@@ -221,12 +282,12 @@ class ParallelReplay(ParIter[T, Async, ReplayActor]):
     shape: ClassVar[str] = "ParallelReplay({replay})"
 
     @overload
-    def __init__(self: ParallelReplay[Replayed], replay: ReplayActors) -> None: ...
+    def __init__(self: ParallelReplay[Batch[Names]], replay: ReplayActors[Names]) -> None: ...
     @overload
-    def __init__(self: ParallelReplay[MultiBatch[ReplayedColumns, P]], replay: MultiReplayActors[P]) -> None: ...
+    def __init__(self: ParallelReplay[MultiBatch[Names, P]], replay: MultiReplayActors[P, Names]) -> None: ...
     def __init__(self, replay: AnyReplay) -> None:
         check.instance("ParallelReplay", "replay", replay, AnyReplay, "what create_replay_actors returns")
-        pull = MultiReplayActor.experience if isinstance(replay, MultiReplayActors) else ReplayActor.sample
+        pull = PULLS[replay.actor_class() or ReplayActor]
         super().__init__(
             nodes.FromActors(replay, pull, limiter=replay.limiter, stored=True, shown_as=self.shown(replay=replay.name))
         )
@@ -255,8 +316,9 @@ class UpdatePriorities(LiveOp[Replayed, Replayed, Async]):
         if not len(item):
             return item
         batch = item.untyped()
-        td = live.resident(self.learners[item.policy]).learner.td_errors(batch, loss=self.loss)
-        reply(live, item.policy, by_id(batch, td.errors))
+        learner = live.resident(self.learners[item.policy]).learner
+        td = learner.td_errors(batch, loss=self.loss)
+        reply(live, item.policy, by_id(self.loss or learner.loss, batch, td.errors))
         return batch if td.targets is None else batch.with_columns({"td_targets": td.targets})
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tflow.errors import PlanError
+from tflow.rl.data import estimators
 from tflow.rl.data.arrays import Array
 from tflow.rl.data.batch import Batch
 from tflow.rl.replay.buffer import PrioritizedBuffer
@@ -37,6 +38,10 @@ class SequenceBuffer(PrioritizedBuffer):
     columns ``mask`` and ``burn_in``, and in ``finals`` the recurrent state at the start (``state``), the observation after
     the last row, and the ``ids`` for ``update_priorities``. ``weights`` has the weight of its sequence in each row. A batch may
     come with TD errors, as the column ``priorities``: they give the first priorities. All counters count sequences.
+
+    With ``gamma``, rows become transitions over ``n_step`` steps, or fewer at the end of a sequence: rewards become n-step
+    returns, ``discounts`` multiplies the bootstrap value, and ``ahead`` says how many rows further on it is; behind the last row
+    is what follows it. ``next_masks`` are the action masks there.
     """
 
     links: ClassVar[bool] = False  # a sequence has the observation after its last row, and no next observations
@@ -53,9 +58,13 @@ class SequenceBuffer(PrioritizedBuffer):
         beta: float = 0.6,
         seed: int = 0,
         incarnation: int = 0,
+        n_step: int = 1,
+        gamma: float | None = None,
         compiled: bool | None = None,
     ) -> None:
-        super().__init__(capacity, alpha=alpha, beta=beta, seed=seed, incarnation=incarnation, compiled=compiled)
+        super().__init__(
+            capacity, alpha=alpha, beta=beta, seed=seed, incarnation=incarnation, n_step=n_step, gamma=gamma, compiled=compiled
+        )
         if not 0 <= burn_in < length:
             raise PlanError(f"SequenceBuffer: burn_in must be from 0 to length - 1, got burn_in={burn_in}, length={length}.")
         if stride is not None and stride < 1:
@@ -67,11 +76,32 @@ class SequenceBuffer(PrioritizedBuffer):
 
     def transitions(self, batch: Batch[Never]) -> dict[str, Array]:
         """The columns that are stored for a batch: one entry per sequence."""
-        cut = cast("Batch[str]", batch).sequences(self.length, burn_in=self.burn_in, stride=self.stride)
-        columns = {name: column.reshape(-1, self.length, *column.shape[1:]) for name, column in cut.columns.items()}
+        cut = cast("Batch[str]", batch).sequences(self.length, burn_in=self.burn_in, stride=self.stride).untyped()
+        bootstrapped = {} if self.gamma is None else self._bootstrapped(cut, self.gamma)
+        columns = {
+            name: column.reshape(-1, self.length, *column.shape[1:])
+            for name, column in (dict(cut.columns) | bootstrapped).items()
+        }
         if "priorities" in columns:
             columns["priorities"] = sequence_priorities(cut.columns["priorities"], cut, eta=self.eta)
         return columns | {FINAL + name: final for name, final in cut.finals.items()}
+
+    def _bootstrapped(self, cut: Batch[str], gamma: float) -> dict[str, Array]:
+        """The columns of transitions over several steps, within each sequence."""
+        mask, rows = cut["mask"], np.arange(len(cut))
+        last = cut.ends - (~mask).reshape(-1, self.length).sum(axis=1)  # rows that are no padding
+        ends = np.union1d(last, cut.ends)
+        steps = estimators.n_step(cut["rewards"], cut["terminated"], ends, n=self.n_step, gamma=gamma)
+        found = {
+            "rewards": steps.returns,
+            "discounts": np.where(mask, steps.discounts, np.float32(0)),
+            "ahead": steps.last + 1 - rows,
+        }
+        if "masks" in cut.finals:
+            following = np.concatenate([cut["masks"][1:], cut["masks"][:1]])
+            following[last] = cut.finals["masks"]
+            found["next_masks"] = following[steps.last]
+        return found
 
     def sample(self, size: int, beta: float | None = None) -> Batch[str]:
         """``size`` sequences, one after the other."""

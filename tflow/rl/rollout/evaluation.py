@@ -16,7 +16,8 @@ from tflow.types import Shard, Sync
 
 
 class Due:
-    """When an evaluation is due: once per evaluator and ``every`` env steps of training, as ``UpdateWeights`` reports them."""
+    """When an evaluation is due: once per evaluator and ``every`` env steps of training, as ``UpdateWeights`` reports them, or
+    updates where nobody samples."""
 
     def __init__(self, every: int) -> None:
         self.every = every
@@ -78,7 +79,7 @@ def create_evaluation_workers(
     Args:
         workers: The rollout workers whose policies are evaluated.
         episodes: Episodes per evaluation. More: less noise.
-        every: Env steps of training between evaluations; None evaluates all the time.
+        every: Env steps of training between evaluations, or updates where nobody samples; None evaluates all the time.
         num_workers: Evaluation workers.
         num_envs: Envs per evaluation worker; None takes as many as a rollout worker has, at most ``episodes``.
         place: Where the workers run.

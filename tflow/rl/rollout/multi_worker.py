@@ -254,6 +254,10 @@ class MultiWorker(RolloutWorker):
         if state["envs"] is not None:
             self.envs.load(state["envs"])
 
+    @property
+    def all_envs(self) -> list[MultiEnvs]:
+        return [self.envs]
+
     def latest_obs(self, policy: str) -> Obs | None:
         if self.turns is None or not len(self.turns[policy].slots):
             return None
@@ -261,6 +265,7 @@ class MultiWorker(RolloutWorker):
 
     def sample(self) -> MultiBatch[Sampled, str]:
         with one_thread():
+            self.follow_curriculum()
             turns = self.start()
             finished: list[tuple[float, int]] = []
             discarded = 0

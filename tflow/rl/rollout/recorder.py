@@ -57,6 +57,15 @@ class Recorder:
         self.valid[rows, steps] = False
         self.whole = False
 
+    def cut(self, steps: int) -> None:
+        """Make it a recorder of fewer steps: the others were not taken."""
+        if steps == self.steps:
+            return
+        self.columns = {name: np.ascontiguousarray(column[:, :steps]) for name, column in self.columns.items()}
+        self.valid, self.closed = self.valid[:, :steps].copy(), self.closed[:, :steps].copy()
+        self.finals = [(where // self.steps * steps + where % self.steps, following) for where, following in self.finals]
+        self.steps = steps
+
     def end(self, rows: Array, steps: At, following: Following) -> None:
         """End pieces; ``following`` has one row for each of ``rows``."""
         if len(rows):

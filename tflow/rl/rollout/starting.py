@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from tflow.errors import PlanError, TflowError
 from tflow.rl.policy.files import LATEST, SUFFIX, file_of
-from tflow.rl.policy.network_spec import LSTM, automatic, is_compound, is_image
+from tflow.rl.policy.network_spec import Memory, automatic, is_compound, is_image
 from tflow.rl.policy.policy import Policy
 from tflow.rl.policy.saving import (
     ACTING,
@@ -182,4 +182,4 @@ def _model(header: Json, space: AnySpace) -> object:
         plain = not (is_compound(space) or is_image(space))
         return automatic(space) if kind != "ActorQSpec" else USUAL if plain else None
     found = made(model, MODELS)
-    return replace(found, length=LSTM.length) if isinstance(found, LSTM) else found
+    return replace(found, length=type(found).length) if isinstance(found, Memory) else found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
@@ -23,13 +23,15 @@ from tflow.rl.policy.exploration import Explorer
 from tflow.rl.policy.policy_spec import make_policy
 from tflow.rl.policy.threads import one_thread
 from tflow.rl.policy.weights import Weights, given_weights, seed_for
+from tflow.rl.rollout.in_place import InPlace, StepTaken
 from tflow.rl.rollout.recorder import Following, Recorder
 from tflow.rl.schedules import EnvSteps
 from tflow.types import Shard
 
 if TYPE_CHECKING:
-    from tflow.rl.envs.env import Envs
+    from tflow.rl.envs.env import Adjustable, Envs
     from tflow.rl.learning.agent import AnyAgent, AnyLoss
+    from tflow.rl.learning.replica import Replica
     from tflow.rl.policy.network_spec import AnySpace
     from tflow.rl.policy.policy import Policy
     from tflow.rl.rollout.worker_spec import WorkerSpec
@@ -74,6 +76,22 @@ class RolloutWorker(ABC):
         self.said_not_saved = False
         self.policies: dict[str, Policy] = {}
         self.explorers: dict[str, Explorer] = {}
+        self.trained = InPlace()
+
+    @property
+    @abstractmethod
+    def all_envs(self) -> Sequence[Adjustable]:
+        """Its envs."""
+
+    def follow_curriculum(self) -> None:
+        """Set the attributes of the envs that change with training to what they are now. The weights that a worker is sent after
+        a restart say how far training is."""
+        if self.spec.env.curriculum and self.spec.explore:
+            steps = self.global_steps
+            found = {name: float(schedule.at(steps)) for name, schedule in self.spec.env.curriculum.items()}
+            for envs in self.all_envs:
+                if found != envs.settings:
+                    envs.set(found)
 
     @abstractmethod
     def sample(self) -> Rollout | MultiBatch[Sampled, str]:
@@ -96,6 +114,7 @@ class RolloutWorker(ABC):
         return {
             **{name: getattr(self, name) for name in REMEMBERED},
             "policies": {name: policy.snapshot() for name, policy in self.policies.items()},
+            "trained": self.trained.state(),
         }
 
     def load(self, state: Mapping[str, Any]) -> None:  # Any: as above
@@ -104,6 +123,34 @@ class RolloutWorker(ABC):
             setattr(self, name, state[name])
         for name, policy in self.policies.items():
             policy.restore(state["policies"][name])
+        for name in state["trained"]["replicas"]:
+            self.replica(name)
+        self.trained.load(state["trained"])
+
+    def replica(self, name: str) -> Replica:
+        """What trains a policy in place, where several workers train it together; made when it is first needed."""
+        found = self.trained.replicas.get(name)
+        if found is None:
+            from tflow.rl.learning.replica import Replica
+
+            agent, seed = self.spec.agents[name], seed_for(self.shard.seed, name)
+            found = self.trained.replicas[name] = Replica(
+                self.policies[name],
+                agent.loss,
+                agent.optimizer,
+                max_grad_norm=agent.max_grad_norm,
+                sends=agent.sends,
+                seed=seed,
+                threads=self.spec.learner_threads or 1,
+            )
+        return found
+
+    def set_progress(self, progress: tuple[int, int | None]) -> None:
+        """Note the env steps of all workers so far, and those after which the run stops. The weights are here already."""
+        env_steps, self.stops_at = progress
+        self.weights_at = env_steps
+        if env_steps > self.global_steps:
+            self.synced_steps = env_steps, self.steps
 
     def say_not_saved(self) -> None:
         """Say once that the envs have no state that can be saved."""
@@ -359,9 +406,8 @@ class Lane:
         self.lengths[envs] = 0
         self.began[envs] = step + 1
 
-    def cut(self, recorder: Recorder) -> None:
-        """Cut the fragment: running episodes continue in the next one."""
-        last = recorder.steps - 1
+    def cut(self, recorder: Recorder, last: int) -> None:
+        """End the fragment with its step ``last``: running episodes continue in the next one."""
         open_rows = recorder.valid[self.rows, last] & ~recorder.closed[self.rows, last]
         envs = np.flatnonzero(open_rows)
         masks = None if self.masks is None else self.masks[envs]
@@ -394,6 +440,10 @@ class SingleWorker(RolloutWorker):
         self.explorers[self.name] = self.lanes[0].explorer
         self.normalizer = Normalizer(spec.agents[self.name], self.policy, spec.num_envs)
         self.started = False
+        self.open: Recorder | None = None
+        """The rollout that is being sampled step by step."""
+        self.open_steps = self.open_rows = 0
+        """Steps that it has, and rows that were reported."""
         self.task: object = None
         self.perturb(self.name, self.policy.flat.get())
         if spec.agents[self.name].loss.adapts:
@@ -404,6 +454,8 @@ class SingleWorker(RolloutWorker):
         if None in envs:  # they start anew, here and where the state is loaded
             self.restart_episodes()
             for lane in self.lanes:
+                if self.open is not None and self.open_steps:
+                    lane.cut(self.open, self.open_steps - 1)
                 lane.envs.renew()
             self.say_not_saved()
         return {
@@ -413,6 +465,9 @@ class SingleWorker(RolloutWorker):
             "returns": self.normalizer.returns,
             "lanes": [lane.state() for lane in self.lanes],
             "envs": envs if self.started else [],
+            "open": None if self.open is None else vars(self.open),
+            "open_steps": self.open_steps,
+            "open_rows": self.open_rows,
         }
 
     def load(self, state: Mapping[str, Any]) -> None:  # Any: as above
@@ -422,12 +477,21 @@ class SingleWorker(RolloutWorker):
             lane.load(saved)
         for lane, saved in zip(self.lanes, state["envs"], strict=False):
             lane.envs.load(saved)
+        self.open, self.open_steps, self.open_rows = None, state["open_steps"], state["open_rows"]
+        if state["open"] is not None:
+            self.open = Recorder(0, 0)
+            vars(self.open).update(state["open"])
+
+    @property
+    def all_envs(self) -> list[Envs]:
+        return [lane.envs for lane in self.lanes]
 
     def latest_obs(self, policy: str) -> Obs | None:
         return self.lanes[0].obs if self.started else None
 
     def sample(self) -> Rollout:
         with one_thread():
+            self.follow_curriculum()
             if not self.started:
                 self.begin(seed_for(self.shard.seed, "training", self.steps))
             recorder = Recorder(self.spec.num_envs, self.spec.fragment)
@@ -437,14 +501,44 @@ class SingleWorker(RolloutWorker):
                         lane.take(recorder, step - 1)
                     if step < self.spec.fragment:
                         lane.act(recorder, step, explore=self.spec.explore)
-            for lane in self.lanes:
-                lane.cut(recorder)
             rows = int(recorder.valid.sum())
             self.steps += rows
-            moments = self.normalizer.gather(recorder)
-            summary = replace(self.summary(), moments={self.name: moments}) if moments else self.summary()
-            batch = recorder.finish(env_steps=rows, policy=self.name, summary=summary, values=self.values)
-        return cast("Rollout", batch)
+            return self.finished(recorder, rows)
+
+    def take_step(self) -> StepTaken:
+        """Take one step in each env, for a rollout that ``finish_rollout`` ends, whenever that is."""
+        with one_thread():
+            if self.open is None:
+                self.open, self.open_steps, self.open_rows = Recorder(self.spec.num_envs, self.spec.fragment), 0, 0
+            if not self.started:
+                self.begin(seed_for(self.shard.seed, "training", self.steps))
+            for lane in self.lanes:
+                lane.act(self.open, self.open_steps, explore=self.spec.explore)
+            for lane in self.lanes:
+                lane.take(self.open, self.open_steps)
+        self.open_steps += 1
+        rows = max(int(self.open.valid[:, : self.open_steps].sum()), self.open_rows)  # an episode may be discarded later
+        new, self.open_rows = rows - self.open_rows, rows
+        self.steps += new
+        return StepTaken(new, self.summary())
+
+    def finish_rollout(self) -> Rollout:
+        """The rollout that was sampled step by step, as far as it is. Its rows and episodes were reported before."""
+        recorder, self.open = self.open, None
+        if recorder is None:
+            raise TflowError(f"{self.shard.actors}[{self.shard.index}] has no open rollout: it has taken no step.")
+        self.trained.was_cut = self.open_steps < recorder.steps
+        recorder.cut(self.open_steps)
+        with one_thread():
+            return self.finished(recorder, 0)
+
+    def finished(self, recorder: Recorder, rows: int) -> Rollout:
+        """The batch of a rollout. Running episodes continue in the next one."""
+        for lane in self.lanes:
+            lane.cut(recorder, recorder.steps - 1)
+        moments = self.normalizer.gather(recorder)
+        summary = replace(self.summary(), moments={self.name: moments}) if moments else self.summary()
+        return cast("Rollout", recorder.finish(env_steps=rows, policy=self.name, summary=summary, values=self.values))
 
     def begin(self, seed: int) -> None:
         self.normalizer.returns[:] = 0

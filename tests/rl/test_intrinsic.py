@@ -1,0 +1,186 @@
+"""Intrinsic rewards: random network distillation against slow formulas, and two streams of returns."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+
+from tflow import Batch, PlanError, Policy, Stop
+from tflow.algos import PPO, RND
+from tflow.errors import TflowError
+from tflow.losses import RNDLoss
+from tflow.models import MLP
+from tflow.optimizers import Adam
+from tflow.rl.data.arrays import Array
+from tflow.rl.data.batch import Rollout
+from tflow.rl.learning.intrinsic import ComputeIntrinsicRewards, TwoStreams, goes_on, so_far
+from tflow.rl.learning.learner import Learner
+from tflow.rl.policy.curious import CuriousActorCritic
+from tflow.rl.policy.policy_spec import ActorCriticSpec, CuriousSpec, make_policy
+
+SPEC = CuriousSpec(width=8, features=4)
+STREAMS = TwoStreams(gamma=0.9, intrinsic_gamma=0.8, lam=0.7, extrinsic_coef=2.0, intrinsic_coef=0.5)
+
+
+def policy() -> CuriousActorCritic:
+    return cast("CuriousActorCritic", make_policy(SPEC, MLP((8,)), spaces.Box(-1, 1, (2,)), spaces.Discrete(2), seed=1))
+
+
+def rollout(seed: int = 0) -> Rollout:
+    """Two envs of four steps each. The episode of the first ends after two steps, that of the second with the fragment."""
+    rng = np.random.default_rng(seed)
+    ends = np.array([1, 3, 7])
+    columns: dict[str, Array] = {
+        "obs": rng.normal(size=(8, 2)).astype(np.float32) * 3 + 1,
+        "actions": rng.integers(2, size=8),
+        "rewards": rng.normal(size=8).astype(np.float32),
+        "terminated": np.array([0, 1, 0, 0, 0, 0, 0, 1], bool),
+        "truncated": np.zeros(8, bool),
+        "t": np.array([5, 6, 0, 1, 3, 4, 5, 6], np.int32),
+        "logp": np.full(8, np.log(0.5), np.float32),
+        "values": rng.normal(size=8).astype(np.float32),
+    }
+    finals = {"obs": rng.normal(size=(3, 2)).astype(np.float32), "values": rng.normal(size=3).astype(np.float32)}
+    batch: Batch[str] = Batch(columns, ends=ends, finals=finals, env_steps=8)
+    return cast("Rollout", batch)
+
+
+def added(made: CuriousActorCritic, item: Rollout, streams: TwoStreams = STREAMS) -> Batch[str]:
+    workers = RND(width=8, features=4).workers(RND(width=8, features=4).loss())
+    operator = ComputeIntrinsicRewards(workers, streams)
+    return operator.added(made, item, np.random.default_rng(0)).untyped()
+
+
+def test_intrinsic_returns_go_on_where_the_next_episode_of_the_same_env_begins() -> None:
+    item = rollout()
+    assert goes_on(item).tolist() == [True, False, False]
+    np.testing.assert_allclose(
+        so_far(np.arange(1, 9, dtype=np.float32), np.array([3, 7]), 0.5), [1, 2.5, 4.25, 6.125, 5, 8.5, 11.25, 13.625]
+    )
+
+
+def test_both_streams_by_slow_formulas() -> None:
+    made, item = policy(), rollout()
+    found = added(made, item)
+    after = np.array(
+        [item["obs"][1], item.finals["obs"][0], item["obs"][3], item.finals["obs"][1], *item["obs"][5:], item.finals["obs"][2]]
+    )
+    mean, std = after.mean(0), np.sqrt(after.var(0) + 1e-8)
+    reached, left = np.clip((after - mean) / std, -5, 5), np.clip((item["obs"] - mean) / std, -5, 5)
+    np.testing.assert_allclose(found["reached"], reached, atol=1e-5)
+    np.testing.assert_allclose(found["left"], left, atol=1e-5)
+    net = made.novelty
+    with torch.no_grad():
+        given = torch.from_numpy(reached.astype(np.float32))
+        errors = (net.predictor(given) - net.target(given)).square().mean(1).numpy()
+        values = net.critic(torch.from_numpy(left.astype(np.float32))).squeeze(1).numpy()
+        last = net.critic(given[[3, 7]]).squeeze(1).numpy()
+    sums = np.zeros(8)
+    for first in (0, 4):
+        for row in range(first, first + 4):
+            sums[row] = errors[row] + (0.8 * sums[row - 1] if row > first else 0)
+    np.testing.assert_allclose(found["intrinsic_rewards"], errors / np.sqrt(sums.var() + 1e-8), rtol=1e-3)
+
+    def advantages(rewards: Any, values: Any, following: Any, going: Any, gamma: float) -> Any:  # Any: arrays
+        found, so_far = np.zeros(8), 0.0
+        for row in reversed(range(8)):
+            so_far = so_far if going[row] == "on" else 0.0
+            bootstrap = 0.0 if going[row] == "over" else following[row]
+            so_far = rewards[row] + gamma * bootstrap - values[row] + gamma * 0.7 * so_far
+            found[row] = so_far
+        return found
+
+    inside = advantages(
+        found["intrinsic_rewards"],
+        values,
+        [*values[1:4], last[0], *values[5:], last[1]],
+        ["on", "on", "on", "cut", "on", "on", "on", "cut"],
+        0.8,
+    )
+    outside_values = item["values"]
+    outside = advantages(
+        item["rewards"],
+        outside_values,
+        [outside_values[1], 0, outside_values[3], item.finals["values"][1], *outside_values[5:], 0],
+        ["on", "over", "on", "cut", "on", "on", "on", "over"],
+        0.9,
+    )
+    np.testing.assert_allclose(found["intrinsic_returns"], inside + values, rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(found["advantages"], 2.0 * outside + 0.5 * inside, rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(found["returns"], outside + outside_values, rtol=1e-4, atol=1e-5)
+
+
+def test_statistics_run_over_all_batches() -> None:
+    made = policy()
+    batches = [rollout(0), rollout(1)]
+    for each in batches:
+        added(made, each)
+    every = np.concatenate([each.with_next_obs()["next_obs"] for each in batches])
+    np.testing.assert_allclose(made.novelty.seen.mean.numpy(), every.mean(0), atol=1e-4)
+    np.testing.assert_allclose(made.novelty.seen.scale.numpy(), 1 / every.std(0), rtol=1e-3)
+
+
+def test_what_was_seen_often_is_not_new_and_the_random_network_stays() -> None:
+    made, item = policy(), rollout()
+    loss = RNDLoss(spec=SPEC, max_kl=None)
+    learner = Learner(made, loss, Adam(lr=1e-2))
+    target = [buffer.clone() for buffer in made.novelty.target.buffers()]
+    first = added(made, item)
+    for _ in range(60):
+        learner.train(added(made, item))
+    last = added(made, item)
+    with torch.no_grad():
+        before = float(np.mean(first["intrinsic_rewards"]))
+        error, _, _ = made.judged(last["reached"], last["left"], last["left"][:1])
+        elsewhere, _, _ = made.judged(-5 * np.ones((1, 2), np.float32), last["left"], last["left"][:1])
+    assert before > 0
+    assert error.mean() < 0.2 * elsewhere.mean()
+    assert len(target) == 6
+    assert all(torch.equal(one, other) for one, other in zip(target, made.novelty.target.buffers(), strict=True))
+
+
+def test_each_part_has_a_gradient_of_its_own() -> None:
+    made = policy()
+    values, stats = Learner(made, RNDLoss(spec=SPEC), Adam(lr=1e-3)).gradients(added(made, rollout()))
+    acting = made.flat.parts["actor_critic"].gradient.numel()
+    assert np.abs(values[:acting]).max() > 0
+    assert np.abs(values[acting:]).max() > 0
+    assert {"actor_critic_loss", "novelty_loss", "predictor_error", "intrinsic_value_loss"} <= stats.keys()
+
+
+def test_workers_are_sent_what_acts_and_the_policy_is_saved_whole(tmp_path: Any) -> None:
+    algorithm = RND(num_envs=2, fragment=16, minibatch=16, epochs=1, width=8, features=4, model=MLP((8,)))
+    run = algorithm.run(stop=Stop(updates=4))
+    run.finish()
+    trained = run.policy()
+    assert trained.flat.acting < len(trained.flat.values)
+    trained.save(tmp_path / "policy.safetensors")
+    loaded = Policy.load(tmp_path / "policy.safetensors")
+    assert isinstance(loaded, CuriousActorCritic)
+    np.testing.assert_array_equal(loaded.flat.get(acting=True), trained.flat.get(acting=True))
+
+
+@pytest.mark.parametrize("env", ["tflow/KeyDoor-v0", "tflow/ParametricCartPole-v0"])
+def test_it_takes_observations_of_any_kind(env: str) -> None:
+    algorithm = RND(env=env, num_envs=2, fragment=16, minibatch=16, epochs=1, width=8, features=4, model="auto", keep=0.5)
+    last = algorithm.run(stop=Stop(updates=4)).finish()
+    assert last.training.latest["predictor_error"] > 0
+    assert last.training.skipped == 0
+
+
+def test_what_cannot_be_is_a_sentence() -> None:
+    with pytest.raises(PlanError, match="RND: intrinsic rewards are computed beside the learner, so there is one; got 2"):
+        RND(num_learners=2)
+    with pytest.raises(PlanError, match="TwoStreams: intrinsic_gamma must be from 0 to 1, got 2"):
+        RND(intrinsic_gamma=2).plan()
+    with pytest.raises(PlanError, match="ComputeIntrinsicRewards: workers have no RNDLoss, whose networks it needs"):
+        ComputeIntrinsicRewards(PPO().workers(PPO().loss()))
+    with pytest.raises(PlanError, match="RNDLoss: spec must be a CuriousSpec"):
+        RNDLoss(spec=ActorCriticSpec())
+    plain = make_policy(ActorCriticSpec(), MLP((8,)), spaces.Box(-1, 1, (2,)), spaces.Discrete(2))
+    with pytest.raises(TflowError, match="ActorCritic has no networks for intrinsic rewards"):
+        RNDLoss().losses(plain, cast("Any", None), target=None, steps=0)["novelty"]()
