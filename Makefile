@@ -10,7 +10,7 @@ STAMP := .venv/ready
 # Tests start hundreds of processes: without compiled files, each compiles tflow anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test test-full vscode quick lint types tests test-mypy-range pin search mutants learn learn-all curves peers bench bench-rl bench-ray bench-check bench-ppo bench-sac bench-cheetah bench-guards bench-checkpoint bench-all-reduce soak bench-dqn bench-pong bench-where clean
+.PHONY: help setup demo test test-full vscode quick lint types tests test-mypy-range pin docs test-wheel search mutants learn learn-all curves peers bench bench-rl bench-ray bench-check bench-ppo bench-sac bench-cheetah bench-guards bench-checkpoint bench-all-reduce soak bench-dqn bench-pong bench-where clean bench-guard
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -52,6 +52,7 @@ vscode:  ## Build and lint the extension for Visual Studio Code (needs npm)
 test-full: lint types vscode  ## Everything: as test, and all laws on Ray, more examples, slow runs (before a release; 15 minutes)
 	@echo 'On top of make test: five times as many examples per property, and these tests:'
 	@$(BIN)/pytest --collect-only -qq -m full
+	@command -v "$${CHROMIUM:-chromium}" chromium-browser google-chrome >/dev/null || { echo 'Reports are looked at in Chromium: apt-get install chromium, or CHROMIUM=/path/to/it'; exit 1; }
 	HYPOTHESIS_PROFILE=full $(BIN)/pytest -q -n 2 -m 'not ray'
 	HYPOTHESIS_PROFILE=ray $(BIN)/pytest -q -n 2 --dist loadfile -m ray
 
@@ -68,9 +69,18 @@ test-mypy-range: setup  ## The mypy plugin with the lowest mypy that it supports
 pin: setup  ## Pin the messages of the mypy plugin again
 	$(BIN)/python -m tests.types.plugin_runs pin
 
+docs: setup  ## Build the documentation in site/: open site/index.html; its search needs a server (half a minute)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+# Those of these that are on this machine.
+PYTHONS ?= python3.11 python3.12 python3.13
+
+test-wheel: setup  ## Build wheel and source archive, and try the wheel in a new environment of each of PYTHONS (minutes; 5 GB each)
+	$(BIN)/python tests/quality/wheel.py $(PYTHONS)
+
 MODULE ?= tflow/runtime/gather.py
 
-mutants: setup  ## Mutation testing of one module, such as MODULE=tflow/runtime/gather.py (not in CI; 10 to 20 minutes)
+mutants: setup  ## Mutation testing of one module or several, such as MODULE=tflow/runtime/gather.py (not in CI; 1 to 10 minutes)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[mutants]'
 	$(BIN)/python tests/quality/mutants.py $(MODULE)
 
@@ -147,5 +157,8 @@ bench-check: setup  ## What checking plans costs, with and without the plugin (f
 bench-ray: setup  ## Plans on Ray against loops by hand and ray.util.iter (seven minutes)
 	$(BIN)/python -m benchmarks.ray_overhead
 
+bench-guard: setup  ## Key ratios against those committed: fails on a loss of more than 15 % (two minutes)
+	$(BIN)/python -m benchmarks.guard
+
 clean:  ## Remove the environment and all caches
-	rm -rf .venv .venv-mypy .venv-sb3 .venv-rllib .tflow_cache .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist *.egg-info
+	rm -rf .venv .venv-mypy .venv-sb3 .venv-rllib .tflow_cache .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist site *.egg-info

@@ -45,7 +45,22 @@ MAY_IMPORT = {
     "loading": {"errors"},
     "settings": {"__init__", "errors", "sentences", "combinators", "rl", "algos", "loading", "settings"},
     "presets": {"errors", "sentences", "algos", "settings"},
-    "observe": {"__init__", "errors", "state", "extras", "combinators", "rl", "algos", "drawing", "settings", "observe"},
+    "scaffold": {"__version__", "errors", "algos"},
+    "tuning": {"errors", "sentences", "extras", "combinators", "rl", "algos", "settings", "observe", "tuning"},
+    "observe": {
+        "__init__",
+        "errors",
+        "state",
+        "sentences",
+        "extras",
+        "combinators",
+        "rl",
+        "algos",
+        "loading",
+        "drawing",
+        "settings",
+        "observe",
+    },
     "commands": {
         "errors",
         "state",
@@ -56,7 +71,9 @@ MAY_IMPORT = {
         "loading",
         "settings",
         "presets",
+        "scaffold",
         "observe",
+        "tuning",
         "commands",
     },
     "mypy_plugin": {"__init__", "domain", "sentences", "mypy_plugin"},
@@ -87,7 +104,9 @@ FORBIDDEN = {
     "algos": HEAVY | {"time", "random", "threading", "numpy"},
     "loading": HEAVY | {"time", "random", "threading", "numpy"},
     "settings": HEAVY | {"time", "random", "threading", "numpy"},
+    "tuning": HEAVY | {"time", "random", "threading", "numpy"},
     "presets": HEAVY | {"time", "random", "threading", "numpy"},
+    "scaffold": HEAVY | {"time", "random", "threading", "numpy"},
     "observe": HEAVY | {"random", "threading", "numpy"},
     "commands": HEAVY | {"time", "random", "threading", "numpy"},
     "testing": HEAVY - {"hypothesis"},
@@ -150,7 +169,7 @@ LATE = {
     "live": {"combinators", "runtime"},
     "laws": {"runtime"},
     "marks": {"combinators"},
-    "combinators": {"runtime", "rl", "state"},
+    "combinators": {"runtime", "rl", "state", "drawing"},
     "rl": {"runtime"},
     "algos": {"runtime"},
     "settings": {"runtime"},
@@ -161,6 +180,26 @@ LATE = {
     "pytest_plugin": {"testing"},
 }
 """What a part may import for type checkers, or when a function runs."""
+
+
+POSIX = {"fcntl", "grp", "posix", "pty", "pwd", "resource", "termios", "tty"}
+POSIX_ONLY = re.compile(
+    r"(?:os\.(?:fork|getuid|geteuid|killpg|setsid|uname|O_DIRECTORY)|signal\.(?:SIGHUP|SIGKILL|SIGALRM|SIGUSR\d|alarm|setitimer))$"
+)
+
+
+def test_importing_tflow_takes_nothing_that_only_posix_has() -> None:
+    """Windows is not tested; what could be known of it is: no import fails there. What runs later has to ask first."""
+    found = [f"{path.relative_to(ROOT)}: {module}" for path in FILES for module, _ in imports(path) if module in POSIX]
+    for path in FILES:
+        waiting: list[ast.AST] = [ast.parse(path.read_text())]
+        while waiting:
+            node = waiting.pop()
+            if isinstance(node, ast.Attribute) and POSIX_ONLY.match(ast.unparse(node)):
+                found.append(f"{path.relative_to(ROOT)}:{node.lineno}: {ast.unparse(node)}")
+            inner = ast.iter_child_nodes(node)
+            waiting += [each for each in inner if not isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))]
+    assert found == []
 
 
 def test_imports_that_happen_late_are_few() -> None:
@@ -285,6 +324,7 @@ def test_every_node_has_a_cell() -> None:
         nodes.Repartition,
         nodes.Scatter,
         nodes.AllGather,
+        nodes.BatchTogether,
         nodes.Reduce,
     }  # they run inside actors, as Pulled, Fed and steps
     assert len(leaves) > 20

@@ -23,6 +23,7 @@ from tests.laws.world import ray_session
 from tflow import Metrics, Plan, cli
 from tflow.algos import PPO
 from tflow.commands.choice import chosen
+from tflow.mypy_plugin.public import homes
 from tflow.presets import preset
 from tflow.schedules import Linear
 
@@ -69,7 +70,7 @@ def commands_in(text: str) -> list[str]:
     return [line for block in blocks(text, "") for line in block.splitlines() if line.startswith("tflow ")]
 
 
-@pytest.mark.parametrize(("name", "folders"), [("command_line", 9), ("reliability", 2)])
+@pytest.mark.parametrize(("name", "folders"), [("command_line", 9), ("reliability", 2), ("reports", 2)])
 def test_the_commands_of_the_page_work(name: str, folders: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They train for long; here they are told to stop sooner. What they say is tested elsewhere."""
     monkeypatch.chdir(tmp_path)
@@ -103,7 +104,24 @@ def test_the_commands_of_a_page_are_understood(page: str) -> None:
             chosen(kept).algorithm.check()
 
 
-GUIDES = ("guide", "rl", "algorithms", "customising", "command_line", "from_sb3", "reliability", "ray")
+GUIDES = (
+    "guide",
+    "rl",
+    "algorithms",
+    "customising",
+    "command_line",
+    "first_steps",
+    "ideas",
+    "tutorial",
+    "debugging",
+    "multi_agent",
+    "from_sb3",
+    "from_rllib",
+    "reports",
+    "tools",
+    "reliability",
+    "ray",
+)
 
 
 def code_of(page: str) -> str:
@@ -161,6 +179,9 @@ def test_the_operator_tables_are_up_to_date() -> None:
         assert generate.documented(text, kind) == text, "run: python docs/generate.py"
     text = curves.PAGE.read_text()
     assert curves.filled(text) == text, "run: make curves"
+    assert generate.readme(README) == README, "run: python docs/generate.py"
+    text = generate.NAMES.read_text()
+    assert generate.filled(text, "names", [generate.names_table()]) == text, "run: python docs/generate.py"
     text = generate.CHECKING.read_text()
     assert generate.rules_page(text) == text, "run: python docs/generate.py"
 
@@ -170,6 +191,23 @@ def test_every_operator_is_in_the_tables() -> None:
     listed = {*generate.CREATION, *generate.DRIVER, *generate.PARALLEL, *generate.JOINTS}
     built = {name.rpartition(".")[2] for name in architecture.operators()}
     assert built == listed
+
+
+def test_the_pictures_of_plans_are_up_to_date() -> None:
+    pictures = generate.pictures()
+    assert {path.name for path in generate.PICTURES.glob("*.svg")} == {*pictures, "live.svg"}
+    for name, text in pictures.items():
+        assert (generate.PICTURES / name).read_text() == text, "run: python docs/generate.py"
+
+
+def test_every_public_name_is_in_a_document_and_every_operator_of_rl_in_the_tables() -> None:
+    written = "\n".join(page.read_text() for page in (ROOT / "docs").rglob("*.md"))
+    found = set(re.findall(r"`(\w+)[`(]", written))
+    assert homes().keys() - found == set()
+    assert {"create_learner", "LearnOnBatch", "SendWeights", "MixInReplay"} <= generate.learning_operators().keys()
+    told = "\n".join(page.read_text() for page in (ROOT / "docs").glob("*.md") if page != generate.NAMES)
+    for name in ("policy.module", "policy.evaluate(batch)", "action_mask"):
+        assert name in told
 
 
 @pytest.mark.parametrize("path", [path for path in EXAMPLES if path.stem not in OTHERS], ids=lambda path: path.name)

@@ -15,10 +15,17 @@ from tflow.checking.command import check
 from tflow.checking.lsp.command import lsp
 from tflow.commands.algos import algos
 from tflow.commands.evaluate import evaluate
+from tflow.commands.export import export
+from tflow.commands.hub import hub
+from tflow.commands.new import new
 from tflow.commands.presets import presets
+from tflow.commands.report import compare, report, runs
+from tflow.commands.trace import trace
 from tflow.commands.train import FLAGS, train
+from tflow.commands.tune import tune
 from tflow.drawing.command import graph
 from tflow.errors import CheckpointError, EnvError, MissingExtra, PlanError, TflowError
+from tflow.runtime.frames import SHOWS_ALL, frames_of_theirs
 
 app = typer.Typer(
     add_completion=False,
@@ -49,6 +56,14 @@ app.command("train", context_settings=FLAGS, add_help_option=False)(train)
 app.command("eval")(evaluate)
 app.command("algos")(algos)
 app.command("presets")(presets)
+app.command("report")(report)
+app.command("runs")(runs)
+app.command("compare")(compare)
+app.command("trace")(trace)
+app.command("new")(new)
+app.command("tune", context_settings=FLAGS)(tune)
+app.command("export")(export)
+app.command("hub")(hub)
 app.command("check")(check)
 app.command("lsp")(lsp)
 app.command("graph", context_settings=FLAGS)(graph)
@@ -103,6 +118,9 @@ def fail(sentence: str, code: int = 2) -> NoReturn:
 
 def main() -> None:
     """The console script: mistakes are one sentence and exit code 2; ``--debug`` shows where they come from."""
+    debugging = not {"--debug", "--traceback"}.isdisjoint(sys.argv)
+    if debugging:
+        os.environ.setdefault(SHOWS_ALL, "full")
     try:
         sys.exit(app(standalone_mode=False))
     except TyperException as error:
@@ -111,11 +129,14 @@ def main() -> None:
             sys.exit(2)
         fail(f"{said.rstrip('.')}{'' if said.endswith('?') else '.'} See {path} --help.")
     except (TflowError, KeyboardInterrupt) as error:
-        if "--debug" in sys.argv:
+        if debugging:
             raise
         if isinstance(error, KeyboardInterrupt):
             fail("Interrupted.", INTERRUPTED)
         notes = "".join(f"\n{note}" for note in getattr(error, "__notes__", ()))
+        frames = "" if isinstance(error, PlanError) else frames_of_theirs(error)
+        if frames:
+            typer.echo(f"In your code:\n{frames.rstrip()}", err=True)
         fail(f"{error}{notes}", code=2 if isinstance(error, MISTAKES) else 1)
 
 

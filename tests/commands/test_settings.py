@@ -207,7 +207,7 @@ def test_sentences(kind: type, given_fields: dict[str, Any], sentence: str) -> N
     [
         ("MPL((64,))", "'MPL((64,))': there is no MPL. Did you mean MLP"),
         ("Quantum(3)", "'Quantum(3)': there is no Quantum. There are A2C, "),
-        ("MLP(size=3)", "'MLP(size=3)': MLP got an unexpected keyword argument 'size'. It is MLP(hidden: "),
+        ("MLP(size=3)", "'MLP(size=3)': MLP has no field 'size'. It has hidden, activation and layer_norm."),
         ("MLP((x,))", "'MLP((x,))': x is neither a number nor a text. Texts stand in quotes."),
         ("MLP(**{'hidden': (8,)})", "\"MLP(**{'hidden': (8,)})\": write each argument by itself, without * and **."),
         ("EnvSpec('X', kwargs={**{'a': 1}})", "\"EnvSpec('X', kwargs={**{'a': 1}})\": write each argument by itself"),

@@ -20,6 +20,7 @@ from rich.console import Console
 
 from tflow import Policy, cli
 from tflow.algos import DQN, PPO
+from tflow.algos.names import ALGORITHMS
 from tflow.commands.choice import chosen
 from tflow.commands.evaluate import evaluate_asked
 from tflow.commands.runs import spread
@@ -205,7 +206,9 @@ def test_an_error_of_ones_own_env_is_a_sentence_and_a_traceback_if_asked(tmp_pat
     words = ("train", "ppo", "--env", "mine.py:Corridor", *QUICK)
     done = tflow(*words, cwd=tmp_path)
     assert done.returncode == 1
-    assert re.fullmatch(r"Training failed after 0 env steps: Corridor, env \d: step raised ValueError: lost\. .*\n", done.stderr)
+    sentence = r"Training failed after 0 env steps: Corridor, env \d: step raised ValueError: lost\. .*\n"
+    frames = r'In your code:\n  File ".*mine\.py", line \d+, in step\n(?: {4}.*\n)+'
+    assert re.fullmatch(frames + sentence, done.stderr)
     assert json.loads((tmp_path / "runs" / "ppo-Corridor-1" / "run.json").read_text())["status"] == "failed"
     shown = tflow(*words, "--debug", cwd=tmp_path)
     assert shown.returncode == 1
@@ -238,7 +241,7 @@ def test_help_of_an_algorithm_has_its_fields(tmp_path: Path) -> None:
 def test_the_list_of_algorithms(tmp_path: Path) -> None:
     done = tflow_here("algos", cwd=tmp_path)
     assert re.search(r"^ppo +tflow.algos.PPO +Proximal policy optimisation +arXiv 1707.06347 *$", done.stdout, re.MULTILINE)
-    assert len(re.findall(r"^\w+ +tflow\.\w+", done.stdout, re.MULTILINE)) == 16
+    assert len(re.findall(r"^\w+ +tflow\.\w+", done.stdout, re.MULTILINE)) == len(ALGORITHMS)
     assert re.search(r"--ppo\.epochs +10 +Passes over each batch;", tflow_here("algos", "ppo_dqn", cwd=tmp_path).stdout)
 
 

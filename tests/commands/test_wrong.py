@@ -13,15 +13,18 @@ from tflow import cli
 from tflow.algos import PPO
 from tflow.rl.policy.policy_spec import make_policy
 
-NAMES = "a2c, a3c, apex, apex_ddpg, apex_sac, apex_td3, crossq, ddpg, dqn, impala, maml, ppo, ppo_dqn, sac, td3, tqc"
+NAMES = (
+    "a2c, a3c, apex, apex_ddpg, apex_sac, apex_td3, appo, crossq, ddpg, ddppo, dqn, impala, maml, pg, ppo, ppo_dqn, pqn, "
+    "r2d2, rainbow, rnd, rnnsac, sac, simple_q, td3, tqc"
+)
 WRONG: dict[str, str] = {
-    "trian ppo": "No such command 'trian'. Did you mean 'train'? See tflow --help.",
+    "trian ppo": "No such command 'trian'. Did you mean 'train', 'trace'? See tflow --help.",
     "train": f"Which algorithm? Say one of {NAMES}: tflow train ppo --env CartPole-v1.",
-    "train pppo": f"There is no algorithm 'pppo'. Did you mean ppo? There are {NAMES}.",
+    "train pppo": f"There is no algorithm 'pppo'. Did you mean ppo or appo? There are {NAMES}.",
     "train ppo dqn": "'dqn' is one word too many. Settings are written --name value.",
     "train ppo --env CartPol-v1": "CartPol-v1: is not an env that gymnasium knows. Did you mean CartPole-v1 or CartPole-v0 or "
     "phys2d/CartPole-v1? Import the package that registers it, or write 'package:id'.",
-    "train ppo --env phys2d/CartPole-v1": "phys2d/CartPole-v1: make raised ModuleNotFoundError: No module named 'jax'.",
+    "train ppo --env phys2d/CartPole-v1": "phys2d/CartPole-v1, env 0: make raised ModuleNotFoundError: No module named 'jax'.",
     "train ppo --env nowhere.py:Env": "There is no file 'nowhere.py'.",
     "train ppo --env mine.py:Env": "mine.py has no 'Env'. In it: answer, crash, helper.",
     "train ppo --env nowhere:Env-v0": "nowhere:Env-v0: needs a module that is not there: No module named 'nowhere'.",
@@ -37,7 +40,9 @@ WRONG: dict[str, str] = {
     "train ppo --num-envs 2.5": "PPO: num_envs must be a whole number; got '2.5'.",
     "train ppo --gamma 1.5": "PPO: gamma must be from 0 to 1, got 1.5.",
     "train ppo --workers two": "PPO: num_workers must be a whole number; got 'two'.",
-    "train ppo --model MPL((64,))": "'MPL((64,))': there is no MPL. Did you mean MLP or IMPALA?",
+    "train ppo --model MPL((64,))": "'MPL((64,))': there is no MPL. Did you mean MLP?",
+    "train ppo --model ResNet()": "'ResNet()': there is no ResNet. There are DictEncoder, GRU, GTrXL, ImpalaCNN, LSTM, MLP, ",
+    "train ppo --lr Sine(1)": "'Sine(1)': there is no Sine. Did you mean Cosine or Linear?",
     "train ppo --runtime rays": "tflow train: runtime must be local or ray; got 'rays'.",
     "train ppo --address auto": "tflow train: an address is that of a Ray cluster. Say --runtime ray, too.",
     "train ppo --seed -1": "tflow train: seed must be at least 0, got -1.",
@@ -82,7 +87,7 @@ WRONG: dict[str, str] = {
     "eval lone.safetensors --env CartPole-v1 --model mine.py:crash": "'lone.safetensors': its model raised RuntimeError: net ",
     "eval lone.safetensors --env CartPole-v1 --model MLP((8,))": "lone.safetensors: the weights do not fit the model: ",
     "eval lone.safetensors --env CartPole-v1 --model 3": "tflow eval: model must be auto, a description such as MLP((64, 64)), ",
-    "eval lone.safetensors --env CartPole-v1 --model MPL()": "'MPL()': there is no MPL. Did you mean MLP or IMPALA?",
+    "eval lone.safetensors --env CartPole-v1 --model MPL()": "'MPL()': there is no MPL. Did you mean MLP?",
     "eval own.safetensors --env CartPole-v1": "own.safetensors: the model was your own module; pass it again as model= "
     "(--model FILE.py:NAME of tflow eval).",
     "eval mine.py --env CartPole-v1": "mine.py is not a policy saved by tflow: ",
@@ -92,8 +97,10 @@ WRONG: dict[str, str] = {
     "eval done": "'done' has no policy.safetensors: it ended before anything was learned.",
     "eval done --best": "'done' has no best.safetensors: no evaluation was made before it ended (--eval-every).",
     "eval done --episodes none": "Invalid value for '--episodes': ",
-    "algos pp": "There is no algorithm 'pp'. Did you mean ppo? There are ",
-    "graph pp": "There is no algorithm 'pp'. Did you mean ppo? There are ",
+    "algos pp": "There is no algorithm 'pp'. Did you mean ppo or appo? There are ",
+    "graph pp": "There is no algorithm 'pp'. Did you mean ppo or appo? There are ",
+    "graph ppo -o plan.png": "tflow graph does not write .png: 'plan.png'. It writes .svg, which browsers open and ",
+    "graph ppo -o plan.pdf": "tflow graph does not write .pdf: 'plan.pdf'. ",
     "graph ppo --lrr 3": "PPO has no field 'lrr'. Did you mean lr? tflow algos ppo lists them.",
     "graph mine.py:helper --lr 3": "mine.py:helper is not an algorithm: derive a dataclass from one, such as class helper(PPO).",
     "train ppo --total-timesteps 9": "PPO has no field 'total_timesteps'. It is called stop_steps here. tflow ",

@@ -50,14 +50,20 @@ APEX = {
     ("for_each(SendWeights)", "workers[2]", "weights"),
     ("for_each(SendWeights)", "learner", "env steps"),
 }
+WITH_A_LEARNER = {("for_each(SendWeights)", "workers[2]", "weights"), ("for_each(SendWeights)", "learner", "env steps")}
 MESSAGES = {
-    **dict.fromkeys(("dqn", "sac", "tqc", "crossq", "td3", "ddpg"), OFF_POLICY),
+    **dict.fromkeys(("dqn", "simple_q", "rainbow", "r2d2", "sac", "rnnsac", "tqc", "crossq", "td3", "ddpg"), OFF_POLICY),
     **dict.fromkeys(("apex", "apex_ddpg", "apex_td3", "apex_sac"), APEX),
     "a2c": {("for_each(TrainOneStep)", "workers[2]", "weights")},
     "a3c": {("for_each(ApplyGradients)", "workers[2]", "weights")},
+    "pg": {("for_each(TrainOneStep)", "workers[2]", "weights")},
+    "pqn": {("for_each(TrainOneStep)", "workers[2]", "weights")},
+    "rnd": {("for_each(TrainOneStep)", "workers[2]", "weights")},
+    "ddppo": {("for_each(KeepWeights)", "workers[2]", "progress")},
     "ppo": {("for_each(TrainOneStep)", "workers[2]", "weights")},
     "maml": {("for_each(TrainOneStep)", "workers[2]", "weights")},
-    "impala": {("for_each(SendWeights)", "workers[2]", "weights"), ("for_each(SendWeights)", "learner", "env steps")},
+    "appo": WITH_A_LEARNER,
+    "impala": WITH_A_LEARNER,
     "ppo_dqn": {
         ("for_each(TrainOneStep)", "workers[2]", "weights"),
         ("for_each(StoreToBuffer)", "replay", "rows"),
@@ -66,6 +72,7 @@ MESSAGES = {
 }
 LEARNERS = {name: {"learner (driver)"} for name in ALGORITHMS} | {
     **{name: {"learner", "learner (driver)"} for name in ("apex", "apex_ddpg", "apex_td3", "apex_sac")},
+    "appo": {"learner", "learner (driver)"},
     "impala": {"learner", "learner (driver)"},
     "ppo_dqn": {"learner of PPO, learner of DQN (driver)"},
 }
@@ -85,8 +92,9 @@ def test_every_message_of_an_algorithm_is_an_edge_to_its_actors(name: str) -> No
     assert between(graph, "message") == MESSAGES[name]
     actors = {node.label for node in graph.nodes if node.shape == "actors"}
     assert actors == {target for _, target, _ in MESSAGES[name]} | LEARNERS[name], "gates belong to the streams that they open"
-    workers = next(target for _, target, what in MESSAGES[name] if what == "weights")
-    assert ("ParallelRollouts(workers)", workers, "") in between(graph, "use")
+    workers = next(target for _, target, what in MESSAGES[name] if what in ("weights", "progress"))
+    source = "PreemptedRollouts(workers)" if name == "ddppo" else "ParallelRollouts(workers)"
+    assert (source, workers, "") in between(graph, "use")
     shown = text(plan, graph)
     assert shown.startswith(str(plan))
     assert {line.split("  ", 1)[1].strip() for line in shown.splitlines() if " -> " in line} == {

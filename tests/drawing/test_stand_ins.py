@@ -13,7 +13,7 @@ from typing_extensions import TypeVar
 
 from tflow import ActorOp, Actors, Async, Iter, ParIter, Rollout, Shard, Stateless, Sync, TrainStats, Union, Workers, flow
 from tflow.actors import Actor, AnyWorkers, MultiWorkers, Resident
-from tflow.algos import PPO, a2c, a3c, apex, dqn, impala, maml, ppo, ppo_dqn
+from tflow.algos import PPO, a2c, a3c, apex, appo, ddppo, dqn, impala, maml, pg, ppo, ppo_dqn, pqn, rnd
 from tflow.drawing.built import of_plan
 from tflow.drawing.named import built
 from tflow.errors import PlanError
@@ -31,11 +31,16 @@ FLOWS = [
     a2c.a2c_plan,
     a3c.a3c_plan,
     apex.apex_plan,
+    appo.appo_plan,
     dqn.dqn_plan,
     impala.impala_plan,
     maml.maml_plan,
+    pg.pg_plan,
+    ddppo.ddppo_plan,
+    rnd.rnd_plan,
     ppo.ppo_plan,
     ppo_dqn.ppo_dqn_plan,
+    pqn.pqn_plan,
 ]
 
 

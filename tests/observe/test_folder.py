@@ -288,7 +288,7 @@ def test_numbers_that_come_later_have_their_place(tmp_path: Path, make: Callable
     log.write({"a": 1.0, 'b,"c': float("nan")})
     log.write({"a": 2.0, "d": 0.1})
     log.write({"d": 1e300})
-    log.close()
+    log.finish({})
     if isinstance(log, loggers.CsvLog):
         assert rows_of(tmp_path / "log") == [
             {"a": "1", 'b,"c': "nan", "d": ""},

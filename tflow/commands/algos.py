@@ -19,6 +19,7 @@ def algos(
     algo: Annotated[str | None, typer.Argument(help="An algorithm: lists all its fields.", show_default=False)] = None,
 ) -> None:
     """List the algorithms, or the fields of one."""
+    from tflow.algos.installed import usable
     from tflow.algos.names import ALGORITHMS
     from tflow.commands.choice import algorithm_named
 
@@ -27,9 +28,13 @@ def algos(
     if algo is None:
         for title in ("name", "in Python", "what it is", "paper"):
             table.add_column(title, no_wrap=title != "what it is")
-        for name, kind in ALGORITHMS.items():
-            table.add_row(f"[bold]{name}[/bold]", f"tflow.algos.{kind.__name__}", summary(kind), paper(kind))
+        found, wrong = usable()
+        for name, kind in {**ALGORITHMS, **found}.items():
+            home = "tflow.algos" if name in ALGORITHMS else kind.__module__
+            table.add_row(f"[bold]{name}[/bold]", f"{home}.{kind.__name__}", summary(kind), paper(kind))
         console.print(table)
+        for sentence in wrong:
+            console.print(f"\n{sentence}", style="yellow", markup=False, soft_wrap=True)
         console.print("\nTrain one: tflow train ppo --env CartPole-v1. Its fields: tflow algos ppo.", soft_wrap=True)
         return
     kind = algorithm_named(algo)

@@ -11,16 +11,19 @@ from typing import NamedTuple
 from tflow import loading
 from tflow.algos.algorithm import Algorithm, SinglePolicy
 from tflow.algos.evaluation import with_evaluation
+from tflow.algos.installed import algorithm_names, installed, name_of, plain, registered
 from tflow.algos.names import ALGORITHMS
 from tflow.combinators.runnable import Plan
 from tflow.errors import PlanError
 from tflow.presets import Preset, no_preset, preset_for
+from tflow.rl.envs.env_spec import EnvSpec
 from tflow.rl.metrics import Metrics
 from tflow.sentences import did_you_mean
 from tflow.settings.fields import affirmed, configured
 from tflow.settings.files import read_file
 from tflow.settings.flags import from_flags, merged
 from tflow.settings.run import RunSettings
+from tflow.settings.values import read, wrapper_named
 
 RUN_FIELDS = tuple(each.name for each in dataclasses.fields(RunSettings))
 OPTIONS = (*RUN_FIELDS, "workers")
@@ -61,23 +64,51 @@ def chosen(words: Sequence[str], options: Mapping[str, object | None] | None = N
     asked |= {name: by_flag.pop(name) for name in RUN_FIELDS if name in by_flag}
     if names:
         asked["algo"] = names[0]
+    around = EnvWords(*(texts(asked.pop(name, by_flag.pop(name, ()))) for name in ("env_arg", "wrapper")))
     settings = configured(RunSettings, merged(table, asked), called="tflow train")
     if not settings.algo:
         where = f" {str(file)!r} has no algo in its table [run]." if file else ""
-        raise PlanError(f"Which algorithm?{where} Say one of {', '.join(ALGORITHMS)}: tflow train ppo --env CartPole-v1.")
+        raise PlanError(f"Which algorithm?{where} Say one of {', '.join(algorithm_names())}: tflow train ppo --env CartPole-v1.")
     kind = algorithm_named(settings.algo)
     said = merged(fields, affirmed(kind, by_flag))
     preset = preset_of(kind, settings.preset, said)
     listing = f" tflow algos {settings.algo} lists them."
     algorithm = configured(kind, {**({} if preset is None else preset.fields), **said}, others=OPTIONS, listing=listing)
-    return Choice(algorithm, settings, preset)
+    return Choice(around.put_around(algorithm), settings, preset)
+
+
+def texts(given: object) -> tuple[str, ...]:
+    """One text or several."""
+    return tuple(map(str, given)) if isinstance(given, (list, tuple)) else (str(given),)
+
+
+class EnvWords(NamedTuple):
+    """``--env-arg NAME=VALUE`` and ``--wrapper PLACE``, as they were typed."""
+
+    arguments: Sequence[str] = ()
+    wrappers: Sequence[str] = ()
+
+    def put_around(self, algorithm: Algorithm) -> Algorithm:
+        """The same configuration, with these arguments and wrappers of its env."""
+        if not self.arguments and not self.wrappers:
+            return algorithm
+        spec = EnvSpec.of(algorithm.env)
+        named: dict[str, object] = {}
+        for word in self.arguments:
+            name, equals, value = word.partition("=")
+            if not equals or not name.isidentifier():
+                raise PlanError(f"--env-arg is written NAME=VALUE, such as --env-arg size=7; got {word!r}.")
+            named[name] = read(value)
+        wrappers = [wrapper_named(word) for word in self.wrappers]
+        spec = dataclasses.replace(spec, kwargs={**spec.kwargs, **named}, wrappers=(*spec.wrappers, *wrappers))
+        return dataclasses.replace(algorithm, env=spec)
 
 
 def preset_of(kind: type[Algorithm], wanted: str, said: Mapping[str, object]) -> Preset | None:
     """The preset that fills in what was not said; None if it would fill in nothing."""
     if wanted == "none":
         return None
-    name = next((name for name, each in ALGORITHMS.items() if each is kind), "")
+    name = name_of(kind)
     if wanted == "auto":
         usual = next(each.default for each in dataclasses.fields(kind) if each.name == "env")
         found = preset_for(name, said.get("env", usual))
@@ -89,12 +120,16 @@ def preset_of(kind: type[Algorithm], wanted: str, said: Mapping[str, object]) ->
 
 
 def algorithm_named(name: str) -> type[Algorithm]:
-    """The class of an algorithm, by its name or as ``FILE.py:NAME``."""
-    known = ALGORITHMS.get(name.lower().replace("-", "_"))
+    """The class of an algorithm, by its name, of tflow or of a package, or as ``FILE.py:NAME``."""
+    known = ALGORITHMS.get(plain(name))
     if known is not None:
         return known
+    if plain(name) in registered():
+        return installed(plain(name))
     if ":" not in name:
-        raise PlanError(f"There is no algorithm {name!r}.{did_you_mean(name, ALGORITHMS)} There are {', '.join(ALGORITHMS)}.")
+        raise PlanError(
+            f"There is no algorithm {name!r}.{did_you_mean(name, algorithm_names())} There are {', '.join(algorithm_names())}."
+        )
     found = loading.find(name)
     if not inspect.isclass(found) or not issubclass(found, Algorithm) or inspect.isabstract(found):
         raise PlanError(f"{name} is not an algorithm: derive a dataclass from one, such as class {name.rpartition(':')[2]}(PPO).")

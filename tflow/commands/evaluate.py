@@ -35,6 +35,9 @@ def evaluate(
         typer.Option("--deterministic/--no-deterministic", help="The most likely actions (the default), or sampled ones."),
     ] = None,
     seed: Annotated[int, typer.Option(help="Random seed.", min=0)] = 0,
+    video: Annotated[
+        Path | None, typer.Option(metavar="FILE.gif|.mp4", help="Film another episode.", show_default=False, dir_okay=False)
+    ] = None,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None:
     """Evaluate the policy of a run, or of a file, on whole episodes, without exploration."""
@@ -43,6 +46,10 @@ def evaluate(
     from tflow.commands.targets import Asked
     from tflow.observe.console import Output
 
+    if video is not None:
+        from tflow.rl.rollout.video import check_video
+
+        check_video(video)
     table = Table(box=None, pad_edge=False, header_style="dim")
     found = evaluate_asked(Asked(run, best, env, model), episodes=episodes, seed=seed, deterministic=deterministic)
     for title in (*([""] if len(found) > 1 else []), "episodes", "mean return", "std", "min", "max", "mean length"):
@@ -53,6 +60,24 @@ def evaluate(
         row = (name, str(each.count), *(f"{number:.1f}" for number in numbers))
         table.add_row(*(row if len(found) > 1 else row[1:]))
     Output(highlight=False, markup=False).print(table)
+    if video is not None:
+        typer.echo(film(Asked(run, best, env, model), video, seed=seed, deterministic=deterministic is not False))
+
+
+def film(asked: Asked, path: Path, *, seed: int, deterministic: bool) -> str:
+    """Film an episode. Returns what was written, in a sentence."""
+    from tflow.commands.targets import Lone, found
+    from tflow.rl.rollout.video import check_video, record_episode, write_video
+
+    check_video(path)
+    target = found(asked)
+    if not isinstance(target, Lone):
+        raise PlanError(
+            "A video shows one policy that acts alone; here are several, or one that adapts to tasks. Leave out --video."
+        )
+    recording = record_episode(target.policy(), target.env, seed=seed, deterministic=deterministic)
+    write_video(recording, path)
+    return f"{path}: an episode of {recording.length:,} steps, return {recording.episode_return:.1f}."
 
 
 def evaluate_asked(asked: Asked, *, episodes: int, seed: int = 0, deterministic: bool | None = None) -> dict[str, Episodes]:

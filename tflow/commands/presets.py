@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tflow.errors import PlanError
 from tflow.observe.console import Output
 
 if TYPE_CHECKING:
@@ -17,10 +18,18 @@ def presets(
     algo: Annotated[str | None, typer.Argument(help="An algorithm: lists its presets only.", show_default=False)] = None,
 ) -> None:
     """List the presets: settings of an algorithm for an env, and what they were measured to reach."""
-    from tflow.presets import no_preset
-    from tflow.presets import presets as all_presets
+    from tflow.algos.installed import algorithm_names
+    from tflow.presets import no_preset, presets_of
 
-    found = [each for each in all_presets() if algo in (None, each.algo)]
+    found: list[Preset] = []
+    wrong: list[str] = []
+    for name in algorithm_names() if algo is None else (algo,):
+        try:
+            found += presets_of(name)
+        except PlanError as error:  # of a package
+            wrong.append(str(error))
+    if algo is not None and wrong:
+        raise PlanError(wrong[0])
     if algo is not None and not found:
         raise no_preset(algo, "")
     console = Output(highlight=False, markup=False, soft_wrap=True)
@@ -33,6 +42,8 @@ def presets(
         console.print(f"{each.algo:10} {each.env:{wide}} {steps:>10}  {reached}")
         if each.fields:
             console.print(" " * 11 + flags(each), style="dim")
+    for sentence in wrong:
+        console.print(f"\n{sentence}", style="yellow")
     console.print(f"\nOthers take the defaults. Train with one: {found[0].command}. Without it: --preset none.")
 
 

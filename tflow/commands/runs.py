@@ -19,14 +19,16 @@ from typing import NamedTuple
 from rich.table import Table
 
 from tflow.algos.evaluation import reporting
+from tflow.algos.names import ALGORITHMS
 from tflow.algos.training_run import TrainingRun
 from tflow.commands.choice import Choice, chosen
-from tflow.errors import PlanError, TflowError
+from tflow.errors import MissingExtra, PlanError, TflowError
 from tflow.observe.console import Output
 from tflow.observe.folder import CONFIG, RunFolder, fresh_folder
 from tflow.observe.progress import ShowProgress
 from tflow.observe.recordings import next_recording, recordings_in
 from tflow.observe.status import lives, read_status
+from tflow.observe.traces import next_trace
 from tflow.observe.view import clock
 from tflow.rl.envs.env_spec import EnvSpec
 from tflow.rl.metrics import Metrics
@@ -56,10 +58,10 @@ class Trained(NamedTuple):
         return self.run.outcome == "interrupted"
 
 
-def single(choice: Choice, out: Path | None, *, plain: bool, record: bool) -> None:
+def single(choice: Choice, out: Path | None, *, plain: bool, record: bool, trace: bool) -> None:
     """One run in a folder of its own."""
     with place_for(choice, out) as folder:
-        found = trained(choice, folder, plain=plain, record=record)
+        found = trained(choice, folder, plain=plain, record=record, trace=trace)
     tell(found, folder)
 
 
@@ -76,7 +78,7 @@ def tell(found: Trained, folder: Path) -> None:
 
 
 def resume_run(
-    folder: Path, words: Sequence[str], options: Mapping[str, object | None], *, plain: bool, record: bool | None
+    folder: Path, words: Sequence[str], options: Mapping[str, object | None], *, plain: bool, record: bool | None, trace: bool
 ) -> None:
     """Resume the run in a folder. It is recorded if it was before, or if that is asked for."""
     if not (folder / CONFIG).exists():
@@ -93,7 +95,7 @@ def resume_run(
     choice = chosen(words, options, folder / CONFIG)
     same_kernels(choice.run.runtime)
     record = bool(recordings_in(folder)) if record is None else record
-    tell(trained(choice, folder, plain=plain, resume=folder, record=record), folder)
+    tell(trained(choice, folder, plain=plain, resume=folder, record=record, trace=trace), folder)
 
 
 def same_kernels(runtime: str) -> None:
@@ -114,7 +116,7 @@ def outcome_of(folder: Path) -> str | None:
     return str(found.get("outcome")) if found.get("status") == "finished" else None
 
 
-def several(choice: Choice, seeds: Sequence[int], out: Path | None, *, plain: bool, record: bool) -> None:
+def several(choice: Choice, seeds: Sequence[int], out: Path | None, *, plain: bool, record: bool, trace: bool) -> None:
     """A run per seed, and mean and standard deviation of those that have finished."""
     console = Output(highlight=False, markup=False, soft_wrap=True)
     rows: list[dict[str, float]] = []
@@ -122,7 +124,7 @@ def several(choice: Choice, seeds: Sequence[int], out: Path | None, *, plain: bo
         try:
             for seed in seeds:
                 one = choice._replace(run=replace(choice.run, seed=seed))
-                each = trained(one, folder / f"seed-{seed}", plain=plain, record=record)
+                each = trained(one, folder / f"seed-{seed}", plain=plain, record=record, trace=trace)
                 if each.interrupted:
                     break
                 rows.append({"seed": seed, **scores(each.run), "seconds": round(each.seconds, 1)})
@@ -139,14 +141,21 @@ def several(choice: Choice, seeds: Sequence[int], out: Path | None, *, plain: bo
 
 
 def note_of(choice: Choice) -> str:
-    """Where settings come from that nobody has given."""
-    return "" if choice.preset is None else f"With the preset for {choice.preset.env} (--preset none for the defaults)."
+    """Where settings come from that nobody has given, and what does not stop the run although it would otherwise."""
+    said = [] if choice.preset is None else [f"With the preset for {choice.preset.env} (--preset none for the defaults)."]
+    run, env = choice.run, EnvSpec.of(choice.algorithm.env)
+    solved = env.solved_at()
+    if solved is not None and run.stop_return is None and (run.stop_steps is not None or run.stop_time is not None):
+        stops = f"--stop-return {solved:g} stops there"
+        said.append(f"Trains on beyond the return of {solved:g}, at which {env.name} is solved ({stops}).")
+    return "\n".join(said)
 
 
 @contextmanager
 def place_for(choice: Choice, out: Path | None) -> Iterator[Path]:
     """The folder of a run. Runs that cannot work, or cannot begin, leave none behind."""
-    choice.algorithm.check()
+    with Output(stderr=True).status("starting: loading torch, trying the env and the networks"):  # on a terminal only
+        choice.algorithm.check()
     plan = choice.plan()
     if choice.run.start_from is not None:
         from tflow.rl.rollout.starting import initial_weights
@@ -163,10 +172,12 @@ def place_for(choice: Choice, out: Path | None) -> Iterator[Path]:
                 folder.rmdir()
 
 
-def trained(choice: Choice, folder: Path, *, plain: bool, record: bool, resume: Path | None = None) -> Trained:
+def trained(
+    choice: Choice, folder: Path, *, plain: bool, record: bool, trace: bool = False, resume: Path | None = None
+) -> Trained:
     """Train to the end, or until Ctrl-C."""
     algorithm, settings = choice.algorithm, choice.run
-    keeper = RunFolder(folder, checkpoint_every=settings.save_every, keep=settings.keep)
+    keeper = RunFolder(folder, checkpoint_every=settings.save_every, keep=settings.keep, loggers=settings.loggers)
     code = INTERRUPTED
     with settings.open() as session:
         run = algorithm.run(
@@ -179,6 +190,7 @@ def trained(choice: Choice, folder: Path, *, plain: bool, record: bool, resume: 
             start_from=None if resume is not None else settings.start_from,
             resume=resume,
             record=next_recording(folder) if record else None,
+            trace=next_trace(folder) if trace else None,
         )
         try:
             with saved_on_signals(run), run:
@@ -187,7 +199,7 @@ def trained(choice: Choice, folder: Path, *, plain: bool, record: bool, resume: 
             code = 128 + error.number if isinstance(error, Interrupted) else INTERRUPTED
             if notes := getattr(error, "__notes__", ()):
                 raise TflowError(f"Interrupted, and not everything could be saved. {' '.join(notes)}") from error
-        except PlanError:  # it never began
+        except (PlanError, MissingExtra):  # it never began
             raise
         except TflowError as error:
             steps = 0 if run.metrics is None else run.metrics.env_steps
@@ -239,7 +251,9 @@ def saved_on_signals(run: TrainingRun) -> Iterator[None]:
 def name_of(choice: Choice) -> str:
     """What the folder of a run is called, but for its number."""
     env = EnvSpec.of(choice.algorithm.env).name
-    return re.sub(r"[^\w.-]+", "-", f"{type(choice.algorithm).__name__.lower()}-{env}")
+    kind = type(choice.algorithm)
+    algo = next((name for name, each in ALGORITHMS.items() if each is kind), kind.__name__.lower())
+    return re.sub(r"[^\w.-]+", "-", f"{algo}-{env}")
 
 
 def ending(run: TrainingRun) -> str:
@@ -251,7 +265,9 @@ def ending(run: TrainingRun) -> str:
     means = " and ".join(f"{value:.1f}{f' ({name})' if name else ''}" for name, value in known.items())
     how = {"interrupted": "Interrupted", "the plan ended": "The plan ended"}.get(run.outcome, f"Reached {run.outcome}")
     latest = run.metrics.evaluation
-    told = f" The latest evaluation, at {latest.weights_at:,} env steps: {latest.mean_return:.1f}." if latest.count else ""
+    told = (
+        f" The latest evaluation, at {latest.weights_at:,} {run.metrics.unit}: {latest.mean_return:.1f}." if latest.count else ""
+    )
     return f"{how}: {f'mean return {means}' if means else 'no episode has ended'} {spent}.{told}"
 
 

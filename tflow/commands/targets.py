@@ -110,6 +110,24 @@ def found(asked: Asked) -> Lone | Together:
     return Lone(files[name], spec.env, _model(asked.model), None if agent.model == "auto" else agent.model, agent.loss.policy())
 
 
+def policy_asked(asked: Asked, name: str | None = None) -> Policy:
+    """One policy: that of a file, or of a run; by its name, if there are several."""
+    from tflow.rl.policy.policy import Policy
+
+    if asked.path.is_file() and asked.env is None and asked.path.name not in WRITTEN and _spec_of(asked) is None:
+        return Policy.load(asked.path, model=_model(asked.model))
+    target = found(asked)
+    if isinstance(target, Lone):
+        if name not in (None, _name_of(target.file)):
+            raise PlanError(f"There is no policy {name!r} in {str(asked.path)!r}: it has one. Leave out --policy.")
+        return target.policy()
+    if name not in target.files and (name is not None or len(target.files) > 1):
+        raise PlanError(f"Which policy? {str(asked.path)!r} has {', '.join(target.files)}: say --policy NAME.")
+    chosen_name = next(iter(target.files)) if name is None else name
+    agent = target.spec.agents[chosen_name]
+    return load_from_run(target.files[chosen_name], agent.loss.policy(), agent.model)
+
+
 def _spec_of(asked: Asked) -> WorkerSpec | None:
     """The workers that the configuration in the folder describes; None if there is none, or it names no algorithm."""
     config = asked.folder / CONFIG
@@ -186,7 +204,7 @@ def _model(text: str | None) -> ModelLike | None:
 
 def _read(kind: str, name: str, text: str) -> object:
     """What a text means, if it is of this kind."""
-    value = read(text, own=True)
+    value = read(text, own=True, of=KINDS[kind].described)
     if not KINDS[kind].fits(value):
         raise PlanError(f"tflow eval: {name} must be {KINDS[kind].phrase}; got {text!r}.")
     return value

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tflow.errors import PlanError
+
+if TYPE_CHECKING:
+    from tflow.commands.choice import Choice
 
 FLAGS = {"allow_extra_args": True, "ignore_unknown_options": True, "allow_interspersed_args": True}
 """Of commands that take any field of an algorithm as a flag."""
@@ -20,6 +24,16 @@ def train(
     ] = None,
     env: Annotated[
         str | None, typer.Option(help="A gymnasium id, or FILE.py:NAME of what makes an env.", show_default=False)
+    ] = None,
+    env_arg: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="An argument of what makes the env; once per argument.")
+    ] = None,
+    wrapper: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PLACE",
+            help="A wrapper of the env, module:Class or FILE.py:NAME, with arguments in brackets; innermost first.",
+        ),
     ] = None,
     config: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Settings from a TOML file, such as the config.toml of a run.")
@@ -34,12 +48,21 @@ def train(
     workers: Annotated[str | None, typer.Option(metavar="N", help="Rollout workers: the field num_workers.")] = None,
     seed: Annotated[str | None, typer.Option(metavar="N", help="Random seed. Default: 0.")] = None,
     seeds: Annotated[str | None, typer.Option(metavar="A..B", help="Several runs, one per seed: 0..4, or 1,5,7.")] = None,
+    jobs: Annotated[
+        str | None, typer.Option(metavar="N", help="With --seeds: so many processes at a time. Default: one run after the other.")
+    ] = None,
     stop_return: Annotated[
         str | None,
         typer.Option(metavar="X", help="Stop at this mean return over 100 episodes. Default: gymnasium's reward threshold."),
     ] = None,
     stop_steps: Annotated[str | None, typer.Option(metavar="N", help="Stop after this many env steps.")] = None,
     stop_time: Annotated[str | None, typer.Option(metavar="S", help="Stop after this many seconds.")] = None,
+    patience: Annotated[
+        str | None, typer.Option(metavar="N", help="Stop after N evaluations in a row without improvement.")
+    ] = None,
+    min_delta: Annotated[
+        str | None, typer.Option(metavar="X", help="What counts as an improvement. Default: anything above 0.")
+    ] = None,
     eval_every: Annotated[
         str | None,
         typer.Option(
@@ -61,6 +84,10 @@ def train(
         str | None,
         typer.Option(metavar="5m|N|none", help="Time or env steps between checkpoints; there is one at the end. Default: 5m."),
     ] = None,
+    logger: Annotated[
+        str | None,
+        typer.Option(metavar="NAME,...", help="Loggers beside the files: wandb, mlflow, or FILE.py:NAME of your own."),
+    ] = None,
     record: Annotated[
         bool | None,
         typer.Option(
@@ -68,9 +95,12 @@ def train(
             help="Write down the order of answers, so that tflow replay RUN repeats the run. Default: with --runtime ray.",
         ),
     ] = None,
+    trace: Annotated[
+        bool, typer.Option("--trace", help="Write trace.json: who worked on what, when, for https://ui.perfetto.dev.")
+    ] = False,
     out: Annotated[str | None, typer.Option(metavar="DIR", help="The run folder. Default: a new one in runs/.")] = None,
     plain: Annotated[bool, typer.Option("--plain", help="Lines instead of the live view.")] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", "--traceback", help="Show the whole traceback of an error.")] = False,
     wants_help: Annotated[
         bool, typer.Option("--help", help="Show this, and the fields of the algorithm if it is named.")
     ] = False,
@@ -97,16 +127,21 @@ def train(
         raise PlanError("Give --seed for one run or --seeds for several, not both.")
     options: dict[str, object | None] = {
         "preset": preset,
+        "env_arg": env_arg or None,
+        "wrapper": wrapper or None,
         "runtime": runtime,
         "address": address,
         "seed": seed,
         "stop_return": stop_return,
         "stop_steps": stop_steps,
         "stop_time": stop_time,
+        "patience": patience,
+        "min_delta": min_delta,
         "eval_every": eval_every,
         "eval_episodes": eval_episodes,
         "start_from": start_from,
         "save_every": save_every,
+        "logger": logger,
     }
     words = [*([] if algo is None else [algo]), *context.args]  # a flag of the algorithm may stand before its name
     for name, value in (("--env", env), ("--workers", workers)):
@@ -115,15 +150,31 @@ def train(
         for flag, given in (("--config", config), ("--seed", seed), ("--seeds", seeds), ("--out", out), ("--from", start_from)):
             if given is not None:
                 raise PlanError(f"--resume takes the settings of its run; leave out {flag}.")
-        resume_run(resume, words, options, plain=plain, record=record)
+        resume_run(resume, words, options, plain=plain, record=record, trace=trace)
         return
     choice = chosen(words, options, config)
     same_kernels(choice.run.runtime)
     record = choice.run.runtime == "ray" if record is None else record
-    if seeds is None:
-        single(choice, folder, plain=plain, record=record)
+    if jobs is not None:
+        in_parallel(choice, seeds, jobs, folder)
+    elif seeds is None:
+        single(choice, folder, plain=plain, record=record, trace=trace)
     else:
-        several(choice, seeds_in(seeds), folder, plain=plain, record=record)
+        several(choice, seeds_in(seeds), folder, plain=plain, record=record, trace=trace)
+
+
+def in_parallel(choice: Choice, seeds: str | None, jobs: str, folder: Path | None) -> None:
+    """A process per seed."""
+    from tflow.commands.parallel import run_all, without_own
+    from tflow.commands.runs import place_for
+
+    if seeds is None:
+        raise PlanError("--jobs runs several seeds at a time; say which, such as --seeds 0..4.")
+    if not jobs.isdecimal() or int(jobs) < 1:
+        raise PlanError(f"--jobs must be a whole number, at least 1; got {jobs!r}.")
+    wanted = seeds_in(seeds)
+    with place_for(choice, folder) as place:
+        run_all(wanted, place, without_own(sys.argv[1:]), int(jobs))
 
 
 def seeds_in(text: str) -> list[int]:

@@ -17,7 +17,8 @@ from tflow.errors import PlanError
 
 Format = Literal["text", "mermaid", "svg"]
 Direction = Literal["right", "down"]
-SUFFIXES: dict[str, Format] = {".svg": "svg", ".mmd": "mermaid", ".mermaid": "mermaid"}
+SUFFIXES: dict[str, Format] = {".svg": "svg", ".mmd": "mermaid", ".mermaid": "mermaid", ".txt": "text"}
+"""What the name of a file says it holds."""
 
 
 def graph(
@@ -32,7 +33,7 @@ def graph(
     ],
     form: Annotated[
         Format | None,
-        typer.Option("--format", "-f", help="Default: what the name of the output says, else text.", show_default=False),
+        typer.Option("--format", "-f", help="Default: what the name of the output says; text without one.", show_default=False),
     ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write it there.", dir_okay=False)] = None,
     direction: Annotated[
@@ -45,7 +46,7 @@ def graph(
     A file is imported and the plan is built, which starts nothing. What a function needs is made up from its annotations. Of an
     algorithm or a run it is the plan that tflow train runs.
     """
-    chosen = form or (SUFFIXES.get(output.suffix.lower(), "text") if output is not None else "text")
+    chosen = form or format_of(output)
     title, plan = of_algorithm(target, context.args) if is_algorithm(target) or context.args else load(target)
     drawn = rendered(plan, title, chosen, direction).rstrip("\n")
     if isinstance(plan, Runnable):
@@ -60,6 +61,20 @@ def graph(
         output.write_text(f"{drawn}\n", encoding="utf-8")
     except OSError as error:
         raise PlanError(f"Cannot write {str(output)!r}: {error.strerror}.") from None
+
+
+def format_of(output: Path | None) -> Format:
+    """What the name of a file asks for. Raises for what is no format of ours: a picture in text would look like one, until it is
+    opened."""
+    if output is None or not output.suffix:
+        return "text"
+    found = SUFFIXES.get(output.suffix.lower())
+    if found is None:
+        raise PlanError(
+            f"tflow graph does not write {output.suffix}: {str(output)!r}. It writes .svg, which browsers open and print, "
+            ".mmd for mermaid, and .txt; or say --format."
+        )
+    return found
 
 
 def of_algorithm(target: str, flags: list[str]) -> tuple[str, Described]:

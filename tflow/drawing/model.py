@@ -29,6 +29,8 @@ class DrawnNode:
     shape: Shape = "operator"
     stacked: bool = False
     """True if there are several: one per actor."""
+    share: float = 0.0
+    """How busy it was, of the time of the run: from 0 to 1."""
 
 
 @dataclass(frozen=True)

@@ -101,6 +101,7 @@ def style(colours: Colours) -> str:
     for name in WHERE:
         fill, stroke, ink = colours[name]
         rules.append(f".{name}{{fill:{fill};stroke:{stroke}}}.{name}-ink{{fill:{ink}}}")
+        rules.append(f".{name}-bar{{fill:{ink}}}.{name}-track{{fill:{stroke};opacity:0.35}}")
     return "".join(rules)
 
 
@@ -116,6 +117,8 @@ def box(drawn: Box) -> str:
     hint = f"{node.label}\n{node.yields}".strip()
     parts = [f'<g class="node"><title>{escape(hint)}</title>']
     parts += [shape(name, x + back, y - back, wide, high) for back in ((behind, behind / 2, 0.0) if behind else (0.0,))]
+    if node.share:
+        parts.append(busy_bar(name, x, y, wide, high, node.share))
     lid = LID if node.shape == "actors" else 0.0
     top = y + lid + high / 2 - (len(drawn.lines) - 1) * LINE / 2 + TEXT * 0.35
     parts.append(lines_of(drawn.lines, x + wide / 2, top, LINE, f'class="{name}-ink" font-size="{TEXT}" text-anchor="middle"'))
@@ -126,6 +129,15 @@ def rect(name: str, x: float, y: float, wide: float, high: float, radius: float 
     return (
         f'<rect class="{name}" x="{x:.1f}" y="{y:.1f}" width="{wide:.1f}" height="{high:.1f}" rx="{radius:.1f}" '
         f'stroke-width="1.4"{more}/>'
+    )
+
+
+def busy_bar(name: str, x: float, y: float, wide: float, high: float, share: float) -> str:
+    """How busy a box was, along its lower edge."""
+    whole, top = wide - 16, y + high - 6
+    return (
+        f'<rect class="{name}-track" x="{x + 8:.1f}" y="{top:.1f}" width="{whole:.1f}" height="3" rx="1.5"/>'
+        f'<rect class="{name}-bar" x="{x + 8:.1f}" y="{top:.1f}" width="{whole * min(share, 1.0):.1f}" height="3" rx="1.5"/>'
     )
 
 

@@ -10,13 +10,16 @@ BREAKS = re.compile(r"(?<=[\[(,:|])\s*|(?=\+)|\s+")
 
 
 def wrapped(text: str, most: int) -> list[str]:
-    """Lines of at most ``most`` letters, broken behind brackets, commas and colons and before a plus; longer words stay whole.
+    """Lines of at most ``most`` letters, broken behind brackets, commas and colons and before a plus; longer words stay whole,
+    and so do breaks.
 
     >>> wrapped("par_for_each(ComputeGradients)", 20)
     ['par_for_each(', 'ComputeGradients)']
     >>> wrapped("Iter[Rollout, Async]", 24)
     ['Iter[Rollout, Async]']
     """
+    if "\n" in text:
+        return [line for part in text.split("\n") for line in wrapped(part, most)]
     if len(text) <= most:
         return [text]
     lines: list[str] = []

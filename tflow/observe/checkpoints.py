@@ -29,11 +29,11 @@ class Checkpoints:
         self.folder, self.period = folder, period
         self.keep = check.integer("RunFolder", "keep", keep, least=1)
         self._time, self._steps = time.monotonic(), 0
-        """When the last one was written, on the clock and in env steps."""
+        """When the last one was written, on the clock and in env steps, or updates where there are none."""
 
-    def begin(self, env_steps: int) -> None:
+    def begin(self, steps: int) -> None:
         """Count from here."""
-        self._time, self._steps = time.monotonic(), env_steps
+        self._time, self._steps = time.monotonic(), steps
 
     def due(self, metrics: Metrics) -> bool:
         """True if it is time to write one."""
@@ -41,11 +41,11 @@ class Checkpoints:
             return False
         if self.period.seconds is not None:
             return time.monotonic() - self._time >= self.period.seconds
-        return metrics.env_steps - self._steps >= (self.period.env_steps or 0)
+        return metrics.progress - self._steps >= (self.period.env_steps or 0)
 
     def write(self, run: TrainingRun, facts: Mapping[str, object]) -> None:
         """Write one, and remove those that are not kept. If it cannot be written, the next try comes after another period."""
-        steps = run.run.stats().env_steps if run.metrics is None else run.metrics.env_steps
+        steps = run.run.stats().env_steps if run.metrics is None else run.metrics.progress
         self.begin(steps)
         evaluated = run.metrics is not None and run.metrics.evaluation.count > 0
         evaluation = run.metrics.evaluation.mean_return if run.metrics is not None and evaluated else None

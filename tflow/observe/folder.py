@@ -4,8 +4,10 @@
 
     config.toml         all settings; ``tflow train --config`` repeats the run
     plan.svg, plan.txt  the plan, drawn, and as ``print(plan)`` shows it, with its messages
+    plan.json, stats.json  the same as data, and what was measured in it: what ``tflow report`` draws
     metrics.csv, metrics.jsonl, tensorboard/
     policy.safetensors  the latest policy; with several, one policy-NAME.safetensors each
+    source/             the user's own files that the run is made of, as they were
     best.safetensors    the policy with the best evaluation, if there were evaluations; run.json tells that evaluation, by which
                         it was chosen, and another on other episodes, which tells what it is worth
     start.safetensors   the policy that it started from, if that was in no file
@@ -21,10 +23,10 @@ import json
 import logging
 import math
 import os
-import platform
+import shutil
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -33,21 +35,25 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import tflow
+from tflow.algos.algorithm import Algorithm
 from tflow.algos.training_run import Callback, TrainingRun
 from tflow.combinators import check
 from tflow.drawing.built import of_plan
 from tflow.drawing.svg import svg
 from tflow.drawing.text import text
-from tflow.errors import CheckpointError, PlanError, ShardFailed
+from tflow.errors import CheckpointError, PlanError, ShardFailed, TflowError
+from tflow.loading import place_of
 from tflow.observe.checkpoints import Checkpoints
-from tflow.observe.loggers import Logger, finite, loggers_in
+from tflow.observe.facts import SOURCES, facts_of, own_files
+from tflow.observe.loggers import Logger, MakeLogger, RunFacts, finite, loggers_in, step_of
+from tflow.observe.measured import PLAN, STATS, Meter, described_plan
 from tflow.observe.monitor import TrainingMonitor
 from tflow.observe.status import STATUS, this_process
+from tflow.observe.trackers import begin_loggers, logger_named
 from tflow.rl.envs.env_spec import EnvSpec
 from tflow.rl.metrics import Metrics
 from tflow.rl.policy.files import BEST, LATEST, START, file_of
-from tflow.settings.fields import configured
+from tflow.settings.fields import configured, described
 from tflow.settings.files import read_file, written
 from tflow.settings.period import Period
 from tflow.settings.run import RunSettings
@@ -63,7 +69,7 @@ log = logging.getLogger("tflow")
 OTHER_EPISODES = 1_000_003
 """Seed of the episodes that the best policy is evaluated on at the end; no evaluation in a run begins with these."""
 CONFIG = "config.toml"
-WRITTEN = (CONFIG, STATUS, "plan.txt", "plan.svg", "metrics.csv", "metrics.jsonl")
+WRITTEN = (CONFIG, STATUS, "plan.txt", "plan.svg", PLAN, STATS, "metrics.csv", "metrics.jsonl")
 """What must not be there before: nothing is written over."""
 
 
@@ -78,6 +84,8 @@ class RunFolder(Callback):
         checkpoint_every: Time or env steps between checkpoints, such as ``"5m"`` or ``"100_000"``; there is one at the end in any
             case. None writes none at all.
         keep: How many of the latest checkpoints are kept; so is the one with the best evaluation.
+        loggers: Loggers beside the files: ``"wandb"``, ``"mlflow"``, the name of an entry point, ``"FILE.py:NAME"``, or a class
+            or function of your own that takes ``RunFacts`` and makes a ``Logger``. One that raises does not end training.
     """
 
     def __init__(
@@ -88,8 +96,17 @@ class RunFolder(Callback):
         log_every_s: float = 1.0,
         checkpoint_every: str | None = "5m",
         keep: int = 2,
+        loggers: Sequence[str | MakeLogger] = (),
     ) -> None:
         self.path = Path(path)
+        if isinstance(loggers, str):
+            raise PlanError(f"RunFolder: loggers must be a list; put {loggers!r} into [ ].")
+        for each in loggers:
+            if isinstance(each, str):
+                logger_named(each)
+            elif not callable(each):
+                raise PlanError(f"RunFolder: a logger is a name such as 'wandb', or what makes one from RunFacts; got {each!r}.")
+        self.loggers = tuple(loggers)
         self.save_every_s = check.positive("RunFolder", "save_every_s", save_every_s)
         self.checkpoint_every, self.keep = checkpoint_every, keep
         period = None if checkpoint_every is None else Period.of("RunFolder: checkpoint_every", checkpoint_every)
@@ -107,6 +124,7 @@ class RunFolder(Callback):
         self.warnings: list[dict[str, object]] = []
         """Signs of trouble so far, and the env steps at which they were seen."""
         self._monitor = TrainingMonitor()
+        self._meter = Meter()
         self._open = False
         self._loggers: list[Logger] = []
         self._evaluations = 0
@@ -115,6 +133,7 @@ class RunFolder(Callback):
         """Rows of metrics that each logger has not written yet."""
         self._log_at = self._save_at = self._started_at = 0.0
         self._began = ""
+        self._facts: dict[str, object] = {}
 
     def resumes(self, run: TrainingRun) -> bool:
         """True if the run was resumed from a checkpoint in this folder."""
@@ -131,14 +150,18 @@ class RunFolder(Callback):
 
     def _begin(self, run: TrainingRun) -> None:
         """Write settings and plan, before anything is sampled."""
+        self._facts = facts_of(run)
         self._describe(run)
         manifest = read_manifest(run.resumed_from) if run.resumed_from is not None and self.resumes(run) else {}
         before = manifest.get("folder", {})
-        self._loggers = loggers_in(self.path, manifest.get("env_steps"))
+        after = step_of(manifest) if manifest else None
+        facts = RunFacts(self.path.resolve().name, self.path, settings_of(run), after)
+        self._loggers = [*begin_loggers(self.loggers, facts), *loggers_in(self.path, after)]
         best = before.get("best")
         self._evaluations, self.best = before.get("evaluations", 0), float("-inf") if best is None else best
         self._began = before.get("began") or datetime.now(UTC).isoformat(timespec="seconds")
         self._monitor, self.warnings = TrainingMonitor(), before.get("warnings", [])
+        self._meter = Meter(before.get("deaths", ()))
         self._waiting = [(each, deque()) for each in self._loggers]
         self._log_at, self._logged, self.unwritten = 0.0, None, {}
         self.best_confirmed, self._best_policies = None, {}
@@ -146,7 +169,7 @@ class RunFolder(Callback):
         self._save_at = 0.0  # the first comes soon
         self._check_savable(run)
         if self.checkpoints is not None:
-            self.checkpoints.begin(manifest.get("env_steps", 0))
+            self.checkpoints.begin(step_of(manifest))
         self._status(run, "running")
         self._open = True
 
@@ -169,10 +192,21 @@ class RunFolder(Callback):
         drawing = of_plan(plan, title)
         (self.path / "plan.txt").write_text(f"{text(plan, drawing)}\n", encoding="utf-8")
         (self.path / "plan.svg").write_text(svg(drawing), encoding="utf-8")
+        _replace_text(self.path / PLAN, json.dumps(described_plan(run, drawing)) + "\n")
+        self._facts["sources"] = {what: self._copied(file) for what, file in own_files(run).items()}
+
+    def _copied(self, file: Path) -> dict[str, str]:
+        """Where a file of the user's is, and its copy in the folder: it may change, or go, while the run is kept."""
+        copy = self.path / SOURCES / file.name
+        copy.parent.mkdir(exist_ok=True)
+        shutil.copyfile(file, copy)
+        return {"file": str(file), "copy": f"{SOURCES}/{file.name}"}
 
     def _periods(self) -> dict[str, Any]:  # Any: settings of several kinds
         """When checkpoints are written, as settings say it."""
-        return {"save_every": self.checkpoint_every, "keep": self.keep}
+        named = [each if isinstance(each, str) else place_of(each) for each in self.loggers]
+        logger = ",".join(filter(None, named)) or None
+        return {"save_every": self.checkpoint_every, "keep": self.keep, "logger": logger}
 
     def _start_from(self, run: TrainingRun) -> str | dict[str, str] | None:
         """What the run started from, as a file can say it. A policy that is in no file is saved here."""
@@ -203,6 +237,7 @@ class RunFolder(Callback):
                 self._save_best(run, metrics.evaluation.mean_return)
             self._log_at = now
         if now >= self._log_at:
+            self._meter.see(run)
             self._log(metrics)
             self._log_at = now + self.log_every_s
         if now >= self._save_at:
@@ -225,6 +260,7 @@ class RunFolder(Callback):
             "evaluations": self._evaluations,
             "began": self._began,
             "warnings": self.warnings,
+            "deaths": self._meter.deaths(run),
             "seconds": time.monotonic() - self._started_at,
         }
         self._attempt("the checkpoint", partial(self.checkpoints.write, run, {"folder": own}))
@@ -234,12 +270,13 @@ class RunFolder(Callback):
         self.path.mkdir(parents=True, exist_ok=True)
         self._describe(run)
 
-    def _attempt(self, what: str, write: Callable[[], object]) -> None:
-        """Write something. If that fails, say so once, and go on."""
+    def _attempt(self, what: str, write: Callable[[], object], errors: type[Exception] = CheckpointError) -> None:
+        """Write something. If that fails, say so once, and go on. Loggers may raise anything."""
         try:
             write()
-        except (OSError, CheckpointError, ShardFailed) as error:
-            said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        except (OSError, CheckpointError, ShardFailed, errors) as error:
+            said = str(error) if isinstance(error, TflowError) else f"{type(error).__name__}: {error}"
+            said = error.strerror if isinstance(error, OSError) and error.strerror else said
             if what not in self.unwritten:
                 log.warning(
                     "Could not write %s in %s: %s Training goes on, and it is tried again.",
@@ -268,8 +305,9 @@ class RunFolder(Callback):
             status = "failed"
             raise
         finally:
+            summary = self._summary(run, status)
             for each in self._loggers:
-                self._attempt("the metrics", each.close)
+                self._attempt(f"the end ({type(each).__name__})", partial(each.finish, summary), Exception)
             self._attempt(STATUS, lambda: self._status(run, status))
             for what, why in self.unwritten.items():
                 log.warning("At the end, %s could not be written in %s: %s.", what, self.path, why.rstrip("."))
@@ -281,7 +319,7 @@ class RunFolder(Callback):
             for _, rows in self._waiting:
                 rows.append(row)
         for logger, rows in self._waiting:
-            self._attempt(f"the metrics ({type(logger).__name__})", partial(self._write_rows, logger, rows))
+            self._attempt(f"the metrics ({type(logger).__name__})", partial(self._write_rows, logger, rows), Exception)
 
     @staticmethod
     def _write_rows(logger: Logger, rows: deque[dict[str, float]]) -> None:
@@ -327,6 +365,12 @@ class RunFolder(Callback):
         for name, policy in policies.items():
             policy.save(self.path / file_of(kind, name))
 
+    def _summary(self, run: TrainingRun, status: str) -> dict[str, object]:
+        """What loggers are told at the end."""
+        best = {"best_chosen_by": self.best if math.isfinite(self.best) else None, "best_evaluation": self.best_confirmed}
+        last = {} if run.metrics is None else finite(run.metrics.flat())
+        return {"status": status, "outcome": run.outcome, **last, **{name: value for name, value in best.items() if value}}
+
     def _status(self, run: TrainingRun, status: str) -> None:
         metrics = run.metrics
         found = {
@@ -338,7 +382,7 @@ class RunFolder(Callback):
             **places(run.workers.spec),
             "runtime": type(run.run.runtime).__name__,
             "fingerprint": run.run.plan.fingerprint,
-            "versions": {"tflow": tflow.__version__, "python": platform.python_version()},
+            **self._facts,
             "seconds": round(self.seconds, 3) or None,
             "metrics": {} if metrics is None else finite(metrics.flat()),
             "warnings": self.warnings,
@@ -346,6 +390,24 @@ class RunFolder(Callback):
             "best_evaluation": self.best_confirmed,
         }
         _replace_text(self.path / STATUS, json.dumps(found, indent=2) + "\n")
+        _replace_text(self.path / STATS, json.dumps(self._meter.measured(run)) + "\n")
+
+
+def settings_of(run: TrainingRun) -> dict[str, object]:
+    """The settings of a run as loggers keep them: texts, numbers and bools by name, those of inner configurations with dots."""
+    settings = {f"run.{name}": value for name, value, _ in described(RunSettings.of(run))}
+    if run.algorithm is not None:
+        settings |= flat_settings(run.algorithm)
+    plain = (bool, int, float, str)
+    return {name: value if isinstance(value, plain) else shown(value) or repr(value) for name, value in settings.items()}
+
+
+def flat_settings(config: object, prefix: str = "") -> dict[str, object]:
+    """The fields of a configuration, and of those inside."""
+    found: dict[str, object] = {}
+    for name, value, _ in described(config):
+        found |= flat_settings(value, f"{prefix}{name}.") if isinstance(value, Algorithm) else {f"{prefix}{name}": value}
+    return found
 
 
 def _replace_text(path: Path, text: str) -> None:

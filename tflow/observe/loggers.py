@@ -1,24 +1,54 @@
-"""Metrics as files: comma-separated, one JSON object per line, and TensorBoard's events."""
+"""Loggers: what takes the metrics of a run. Here are those that write files: comma-separated, one JSON object per line, and
+TensorBoard's events. ``tflow.observe.trackers`` has those of services, which are asked for by name, and finds those of others."""
 
 from __future__ import annotations
 
 import csv
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from tflow.errors import MissingExtra
 from tflow.extras import require
 
 
 class Logger(Protocol):
-    """Writes rows of numbers. What was written is on disk when ``write`` returns."""
+    """Takes the metrics of a run, row by row. One that raises is told once, and given the same row again later."""
 
-    def write(self, row: Mapping[str, float]) -> None: ...
-    def close(self) -> None: ...
+    def write(self, row: Mapping[str, float], /) -> None:
+        """Take a row: numbers by name, among them ``env_steps``; some may be NaN."""
+        ...
+
+    def finish(self, summary: Mapping[str, object], /) -> None:
+        """The run is over: its status, its outcome in words, the best evaluations and the last metrics."""
+        ...
+
+
+class RunFacts(NamedTuple):
+    """What a logger may know of a run when it begins."""
+
+    name: str
+    """The name of the run folder."""
+    folder: Path
+    """The run folder."""
+    config: Mapping[str, object]
+    """All settings by name: texts, numbers and bools."""
+    after: int | None = None
+    """Env steps at which the run was resumed; None if it was not."""
+
+    def kept_id(self, service: str, new: Callable[[], str]) -> str:
+        """The name that a service has for this run: kept in the folder, so that a run that is resumed goes on there."""
+        file = self.folder / f"{service}.id"
+        if not file.exists():
+            file.write_text(f"{new()}\n", encoding="utf-8")
+        return file.read_text(encoding="utf-8").strip()
+
+
+MakeLogger: TypeAlias = Callable[[RunFacts], Logger]
+"""Makes a logger when a run begins: its class, or a function. If it raises, the run does not begin."""
 
 
 class CsvLog:
@@ -53,7 +83,7 @@ class CsvLog:
             writer.writerows(before)
         aside.replace(self.path)
 
-    def close(self) -> None:
+    def finish(self, summary: Mapping[str, object]) -> None:
         return  # nothing is kept open
 
 
@@ -71,12 +101,12 @@ class JsonLog:
         self.file.write(json.dumps(finite(row)) + "\n")
         self.file.flush()
 
-    def close(self) -> None:
+    def finish(self, summary: Mapping[str, object]) -> None:
         self.file.close()
 
 
 class TensorBoardLog:
-    """Events for ``tensorboard --logdir``, over env steps."""
+    """Events for ``tensorboard --logdir``, over env steps, or updates where there are none."""
 
     def __init__(self, path: Path, after: int | None = None) -> None:
         require("tensorboard", extra="tensorboard", feature="TensorBoard logs")
@@ -90,10 +120,10 @@ class TensorBoardLog:
         self.path.mkdir(parents=True, exist_ok=True)  # it may have been removed; its thread would not survive that
         for name, value in row.items():
             if name != "env_steps" and math.isfinite(value):
-                self.writer.add_scalar(name, value, int(row["env_steps"]))
+                self.writer.add_scalar(name, value, step_of(row))
         self.writer.flush()
 
-    def close(self) -> None:
+    def finish(self, summary: Mapping[str, object]) -> None:
         self.writer.close()
 
 
@@ -113,7 +143,7 @@ def cut(table: Path, lines: Path, after: int) -> None:
     if table.exists():
         with table.open(newline="", encoding="utf-8") as file:
             rows = csv.DictReader(file)
-            columns, kept = list(rows.fieldnames or []), [row for row in rows if float(row.get("env_steps") or 0) <= after]
+            columns, kept = list(rows.fieldnames or []), [row for row in rows if step_of(row) <= after]
         aside = table.with_name(f".{table.name}")
         with aside.open("w", newline="", encoding="utf-8") as file:
             writer = csv.DictWriter(file, columns)
@@ -123,8 +153,13 @@ def cut(table: Path, lines: Path, after: int) -> None:
     if lines.exists():
         whole = [line for line in lines.read_text(encoding="utf-8").splitlines() if line.endswith("}")]  # a kill may cut the last
         aside = lines.with_name(f".{lines.name}")
-        aside.write_text("".join(f"{line}\n" for line in whole if json.loads(line)["env_steps"] <= after), encoding="utf-8")
+        aside.write_text("".join(f"{line}\n" for line in whole if step_of(json.loads(line)) <= after), encoding="utf-8")
         aside.replace(lines)
+
+
+def step_of(row: Mapping[str, Any]) -> int:  # Any: numbers, or numbers as text
+    """How far the run was: env steps, or updates where nobody samples."""
+    return int(float(row.get("env_steps") or 0)) or int(float(row.get("updates") or 0))
 
 
 def finite(row: Mapping[str, float]) -> dict[str, float | None]:

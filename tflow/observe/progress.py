@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import sys
 import time
 from collections.abc import Iterator
-from typing import TextIO
+from importlib import import_module
+from typing import Any, TextIO
 
+from rich.console import Console
 from rich.live import Live
 
 from tflow.algos.training_run import Callback, Stop, TrainingRun
@@ -33,11 +36,18 @@ class ShowProgress(Callback):
         self._monitor = TrainingMonitor()
         self._display: Live | None = None
         self._line_at = 0.0
+        self._shown: Any = None  # Any: IPython's handle of what it displays; None outside of notebooks
+
+    @property
+    def picture(self) -> NotebookPicture:
+        """The live view as a notebook shows it."""
+        return NotebookPicture(self._view)
 
     def started(self, run: TrainingRun) -> None:
         self._monitor = TrainingMonitor()
         self._view = View(self.title or title_of(run), run.stop if isinstance(run.stop, Stop) else None)
-        if not self.live:
+        self._shown = in_notebook() and show_in_notebook(self.picture)
+        if not self.live and not self._shown:
             self.console.print(self._view.title, soft_wrap=True)
         if self.note:
             self.console.print(self.note, soft_wrap=True)
@@ -59,7 +69,10 @@ class ShowProgress(Callback):
             if not self.live:
                 self.console.print(f"Warning: {sentence}", soft_wrap=True)
         now = time.monotonic()
-        if not self.live and now >= self._line_at:
+        if self._shown and now >= self._line_at:
+            self._line_at = now + 1 / REFRESH_PER_S
+            self._shown.update(self.picture)
+        elif not self.live and now >= self._line_at:
             self._line_at = now + LINE_EVERY_S
             self._print_line(metrics)
 
@@ -67,11 +80,38 @@ class ShowProgress(Callback):
         self._view.over = True
         if self._display is not None:
             self._display.stop()
+        elif self._shown:
+            self._shown.update(self.picture)
         elif run.metrics is not None:
             self._print_line(run.metrics)
 
     def _print_line(self, metrics: Metrics) -> None:
         self.console.print("  ".join(words(metrics, self._view)), soft_wrap=True)
+
+
+class NotebookPicture:
+    """The live view as HTML."""
+
+    def __init__(self, view: View) -> None:
+        self.view = view
+
+    def _repr_html_(self) -> str:
+        console = Console(record=True, file=io.StringIO(), width=100, force_jupyter=False)
+        console.print(self.view)
+        return console.export_html(inline_styles=True, code_format="<pre style='line-height: 1.2'>{code}</pre>")
+
+
+def in_notebook() -> bool:
+    """True in the kernel of a notebook."""
+    shell: Any = sys.modules.get("IPython")  # Any: IPython is not needed
+    shell = None if shell is None else shell.get_ipython()
+    return getattr(shell, "kernel", None) is not None
+
+
+def show_in_notebook(picture: NotebookPicture) -> Any:  # Any: IPython's handle
+    """Display a picture below the cell, where it can be updated."""
+    display = import_module("IPython.display").display
+    return display(picture, display_id=True)
 
 
 def words(metrics: Metrics, view: View) -> Iterator[str]:

@@ -129,7 +129,7 @@ class View:
         metrics = self.metrics
         inner = width - 4
         if metrics is None:
-            body: RenderableType = Text(f"starting ... {clock(self.seconds)}", style="dim")
+            body: RenderableType = Text(f"starting workers ... {clock(self.seconds)}", style="dim")
         else:
             busy = metrics.speed.operators
             numbers = self._numbers(metrics, NUMBERS if width >= WIDE else inner)

@@ -15,44 +15,14 @@ from tflow.algos.algorithm import Algorithm
 from tflow.algos.fields import fields_of
 from tflow.algos.names import ALGORITHMS
 from tflow.errors import PlanError
+from tflow.rl.elsewhere import called_here
 from tflow.rl.envs.env_spec import EnvSpec
 from tflow.rl.schedules import Schedule
-from tflow.sentences import did_you_mean
-from tflow.settings.values import UNWRITABLE, read
+from tflow.settings.values import MODELS, SCHEDULES, UNWRITABLE, read
 
 C = TypeVar("C")
 ALONE = object()
 """The value of a flag without one."""
-
-
-ELSEWHERE = {
-    "duelling": "dueling",
-    "learning_rate": "lr",
-    "n_epochs": "epochs",
-    "num_epochs": "epochs",
-    "minibatch_size": "minibatch",
-    "train_batch_size": "batch",
-    "batch_size": "minibatch",
-    "n_steps": "fragment",
-    "rollout_fragment_length": "fragment",
-    "n_envs": "num_envs",
-    "num_envs_per_env_runner": "num_envs",
-    "num_env_runners": "num_workers",
-    "ent_coef": "entropy_coef",
-    "vf_coef": "value_coef",
-    "vf_loss_coeff": "value_coef",
-    "gae_lambda": "lam",
-    "clip_range": "clip",
-    "clip_param": "clip",
-    "target_kl": "max_kl",
-    "buffer_size": "capacity",
-    "min_size": "learning_starts",
-    "num_steps_sampled_before_learning_starts": "learning_starts",
-    "samples_per_insert": "update_ratio",
-    "grad_clip": "max_grad_norm",
-    "total_timesteps": "stop_steps",
-}
-"""Names of hyperparameters in other libraries, and ours."""
 
 
 class Wanted(NamedTuple):
@@ -60,6 +30,8 @@ class Wanted(NamedTuple):
 
     fits: Callable[[object], bool]
     phrase: str
+    described: tuple[type, ...] = ()
+    """The descriptions that it may be, if there are some."""
 
 
 def _is_number(value: object) -> bool:
@@ -77,15 +49,19 @@ KINDS: dict[str, Wanted] = {
     "str": Wanted(lambda value: isinstance(value, str), "a text"),
     "None": Wanted(lambda value: value is None, "none"),
     "Schedule": Wanted(
-        lambda value: isinstance(value, Schedule) and not isinstance(value, type), "a schedule such as Linear(1e-3, 0, 100_000)"
+        lambda value: isinstance(value, Schedule) and not isinstance(value, type),
+        "a schedule such as Linear(1e-3, 0, 100_000)",
+        SCHEDULES,
     ),
     "EnvLike": Wanted(
         lambda value: isinstance(value, (str, EnvSpec)) or callable(value),
         "a gymnasium id, EnvSpec(...), or FILE.py:NAME of what makes an env",
+        (EnvSpec,),
     ),
     "ModelLike": Wanted(
         lambda value: value == "auto" or callable(value) or hasattr(value, "build"),
         "auto, a description such as MLP((64, 64)), or FILE.py:NAME of what makes a module",
+        MODELS,
     ),
     "StartText": Wanted(
         lambda value: (
@@ -166,10 +142,7 @@ def configured(
     found: dict[str, object] = {}
     for name, value in given.items():
         if name not in declared:
-            elsewhere = ELSEWHERE.get(name, "")
-            known = [*declared, *others]
-            hint = f" It is called {elsewhere} here." if elsewhere in known else did_you_mean(name, known)
-            raise PlanError(f"{called} has no field {name!r}.{hint}{listing}")
+            raise PlanError(f"{called} has no field {name!r}.{called_here(name, [*declared, *others])}{listing}")
         default = declared[name].default
         if isinstance(default, Algorithm) and isinstance(value, Mapping):
             whole = {each.name: getattr(default, each.name) for each in dataclasses.fields(default)}
@@ -202,7 +175,8 @@ def _value(where: str, name: str, annotation: str, given: object) -> object:
             f"{where}: {name} was {given.removeprefix(UNWRITABLE)}, which cannot be written to a file. Give it again."
         )
     own = any(kind in OWN for kind in kinds)
-    tried: tuple[object, ...] = (read(given, own=own),) if isinstance(given, str) else (given,)
+    described = [each for kind in kinds for each in kind.described]
+    tried: tuple[object, ...] = (read(given, own=own, of=described),) if isinstance(given, str) else (given,)
     if isinstance(given, str) and not loading.is_file(given):
         tried += (given,)
     for value in tried:

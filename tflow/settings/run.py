@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from tflow.algos.names import ALGORITHMS
+from tflow.algos.installed import name_of
 from tflow.algos.training_run import Stop, TrainingRun
 from tflow.combinators import check
 from tflow.errors import PlanError
@@ -47,6 +47,10 @@ class RunSettings:
     """Stop after this many env steps."""
     stop_time: float | None = None
     """Stop after this many seconds."""
+    patience: int | None = None
+    """Stop after so many evaluations in a row without improvement."""
+    min_delta: float = 0.0
+    """What an evaluation must gain over the best one to count as an improvement."""
     eval_every: int | Literal["auto"] | None = "auto"
     """Env steps between evaluations, which run alongside training; auto: a twentieth of stop_steps, at least 5,000, or 25,000."""
     eval_episodes: int = 20
@@ -55,6 +59,8 @@ class RunSettings:
     """Time or env steps between checkpoints, such as 30s, 5m, 2h or 100_000; none writes none."""
     keep: int = 2
     """How many of the latest checkpoints are kept, beside the one with the best evaluation."""
+    logger: str | None = None
+    """Loggers beside the files of the run folder: wandb, mlflow, what a package registers, FILE.py:NAME; with commas between."""
     start_from: StartText | None = None
     """Start with the weights of this policy file or run folder; for several policies, {'NAME': 'FILE', ...}."""
 
@@ -68,9 +74,19 @@ class RunSettings:
             raise PlanError("tflow train: an address is that of a Ray cluster. Say --runtime ray, too.")
         if self.eval_every is not None and self.eval_every != "auto":
             check.integer("tflow train", "eval_every", self.eval_every, least=1)
+        check.at_least_zero("tflow train", "min_delta", self.min_delta)
+        if self.patience is not None:
+            check.integer("tflow train", "patience", self.patience, least=1)
+            if self.eval_every is None:
+                raise PlanError("tflow train: patience counts evaluations; leave out --eval-every none.")
         for name in ("stop_steps", "stop_time"):
             if getattr(self, name) is not None:
                 check.positive("tflow train", name, getattr(self, name))
+
+    @property
+    def loggers(self) -> tuple[str, ...]:
+        """The loggers by name."""
+        return tuple(each.strip() for each in (self.logger or "").split(",") if each.strip())
 
     @property
     def evaluates_every(self) -> int | None:
@@ -83,14 +99,15 @@ class RunSettings:
     def of(run: TrainingRun) -> RunSettings:
         """The settings of a run, as far as they can be written."""
         stop, kind = run.stop if isinstance(run.stop, Stop) else Stop(), type(run.algorithm)
-        names = [name for name, each in ALGORITHMS.items() if each is kind]
         return RunSettings(
-            algo=names[0] if names else place_of(kind) or "",
+            algo=name_of(kind) or place_of(kind) or "",
             runtime="ray" if type(run.run.runtime).__name__ == "RayRuntime" else "local",
             seed=run.seed,
             stop_return=stop.mean_return,
             stop_steps=stop.env_steps,
             stop_time=stop.seconds,
+            patience=stop.patience,
+            min_delta=stop.min_delta,
             eval_every=run.eval_every,
             eval_episodes=run.eval_episodes,
         )
@@ -100,9 +117,15 @@ class RunSettings:
         wanted = self.stop_return
         if wanted is None and self.stop_steps is None and self.stop_time is None:
             wanted = env.solved_at()
-        if wanted is None and self.stop_steps is None and self.stop_time is None:
+        if wanted is None and self.stop_steps is None and self.stop_time is None and self.patience is None:
             return None
-        return Stop(mean_return=wanted, env_steps=self.stop_steps, seconds=self.stop_time)
+        return Stop(
+            mean_return=wanted,
+            env_steps=self.stop_steps,
+            seconds=self.stop_time,
+            patience=self.patience,
+            min_delta=self.min_delta,
+        )
 
     def open(self) -> Runtime:
         """A session to run in."""

@@ -1,0 +1,1 @@
+"""Searching hyperparameters: what is searched, and studies of Optuna on disk."""
