@@ -20,16 +20,23 @@ from tests.laws.world import PROVEN, operators
 from tests.quality.test_flow_bugs import BUGS
 from tests.quality.test_operator_bugs import PLANTED
 from tests.types import markers
-from tflow import Iter, ParIter
+from tflow import AddColumns, Iter, ParIter, Plan
 from tflow.algos import (
     A2C,
     A3C,
+    APPO,
     DDPG,
+    DDPPO,
     DQN,
     IMPALA,
     MAML,
+    PG,
     PPO,
     PPODQN,
+    PQN,
+    R2D2,
+    RND,
+    RNNSAC,
     SAC,
     TD3,
     TQC,
@@ -39,16 +46,23 @@ from tflow.algos import (
     ApeXSAC,
     ApeXTD3,
     CrossQ,
-    OffPolicy,
+    OffPolicySequences,
+    Rainbow,
+    SimpleQ,
     SinglePolicy,
 )
 from tflow.algos.fields import fields_of
+from tflow.algos.names import ALGORITHMS as NAMED
+from tflow.algos.off_policy import Replaying
 from tflow.combinators.labels import only_given
 from tflow.combinators.splits import Splits
+from tflow.drawing.built import of_plan
+from tflow.drawing.svg import svg
 from tflow.laws import LAWS, OPERATOR_LAWS, Law, laws_of
 from tflow.mypy_plugin.codes import TITLES
-from tflow.mypy_plugin.public import homes
+from tflow.mypy_plugin.public import homes, names_in, namespaces, root_names
 from tflow.testing.evidence import EVIDENCE
+from tflow.types import ActorOp, LiveOp, Stateful, Stateless
 
 PROOFS = (test_collectives, test_combinators, test_gather, test_merge_and_split, test_runs, test_transforms)
 """Importing them fills the table of what is proven."""
@@ -58,13 +72,16 @@ ALGORITHMS_PAGE = Path(__file__).parent / "algorithms.md"
 TITLE_OF: dict[type, str] = {
     Algorithm: "Of all algorithms",
     SinglePolicy: "Of all algorithms for one policy",
-    OffPolicy: "Of all off-policy algorithms",
+    Replaying: "Of all off-policy algorithms",
+    OffPolicySequences: "Of all that replay sequences",
 }
-ON_POLICY: tuple[type, ...] = (A3C, A2C, PPO, IMPALA, MAML, PPODQN)
-OFF_POLICY: tuple[type, ...] = (DQN, ApeX, SAC, TQC, CrossQ, TD3, DDPG, ApeXDDPG, ApeXTD3, ApeXSAC)
-ALGORITHMS: tuple[type, ...] = (Algorithm, SinglePolicy, *ON_POLICY, OffPolicy, *OFF_POLICY)
-CONFIGURATIONS = ON_POLICY + OFF_POLICY
+ON_POLICY: tuple[type, ...] = (A3C, A2C, PG, PPO, DDPPO, RND, IMPALA, APPO, PQN, MAML, PPODQN)
+OFF_POLICY: tuple[type, ...] = (DQN, SimpleQ, Rainbow, ApeX, SAC, TQC, CrossQ, TD3, DDPG, ApeXDDPG, ApeXTD3, ApeXSAC)
+OF_SEQUENCES: tuple[type, ...] = (R2D2, RNNSAC)
+ALGORITHMS: tuple[type, ...] = (Algorithm, SinglePolicy, *ON_POLICY, Replaying, *OFF_POLICY, OffPolicySequences, *OF_SEQUENCES)
+CONFIGURATIONS = ON_POLICY + OFF_POLICY + OF_SEQUENCES
 CHECKING = Path(__file__).parent / "checking.md"
+NAMES = Path(__file__).parent / "names.md"
 
 # What each operator is called in the paper (P) or in the original iterator library (O); an empty entry is new here.
 CREATION = {
@@ -114,6 +131,7 @@ PARALLEL = {
     "repartition": "O `repartition`",
     "par_all_gather": "",
     "par_all_reduce": "",
+    "par_batch_together": "",
     "gather_sync": "P `gather_sync`",
     "gather_rounds": "O `batch_across_shards`",
     "gather_async": "P `gather_async`",
@@ -162,7 +180,81 @@ class _Joints:
     ParUnion = tflow.ParUnion
 
 
+OPERATORS = (Iter, ParIter, Stateless, Stateful, LiveOp, ActorOp, AddColumns)
+
+
+def learning_operators() -> dict[str, Callable[..., object]]:
+    """The public operators of reinforcement learning, and what makes actors for them."""
+    found: dict[str, Callable[..., object]] = {}
+    for name, module in (root_names() | names_in("operators") | names_in("actors")).items():
+        thing = getattr(import_module(module), name)
+        is_operator = isinstance(thing, type) and issubclass(thing, OPERATORS) and not issubclass(thing, Plan)
+        if module.startswith("tflow.rl.") and (is_operator or (inspect.isfunction(thing) and name != "evaluate")):
+            found[name] = thing
+    return dict(sorted(found.items(), key=lambda each: (each[0][0].islower(), each[0])))
+
+
+def learning_table() -> str:
+    rows = ["| operator | takes | what it does |", "|---|---|---|"]
+    for name, thing in learning_operators().items():
+        parameters = inspect.signature(thing).parameters
+        taken = ", ".join(f"`{each}`" for each in parameters if each not in ("self", "args", "kwargs"))
+        law = re.search(r"^Law: (.+?)(?:\n\n|\Z)", inspect.getdoc(thing) or "", re.DOTALL | re.MULTILINE)
+        promise = f" Law: {' '.join(law.group(1).split())}" if law else ""
+        rows.append(f"| `{name}` | {taken} | {first_sentence(thing)}{promise.replace('``', '`')} |".replace("|  |", "| |"))
+    return "\n".join(rows)
+
+
+def first_sentence(thing: object) -> str:
+    """What a docstring says first, for a table."""
+    text = inspect.getdoc(getattr(thing, "__origin__", thing)) or ""
+    paragraph = " ".join(text.partition("\n\n")[0].split()).replace("``", "`").replace("|", "\\|")
+    found = re.match(r".{30,}?[a-z0-9`)][.](?=\s|$)", paragraph)
+    return found.group() if found else paragraph
+
+
+def names_table() -> str:
+    """Every public name, by the module from which users import it."""
+    lines: list[str] = []
+    for namespace in ("tflow", *namespaces()):
+        place, names = ("tflow", root_names()) if namespace == "tflow" else (f"tflow.{namespace}", names_in(namespace))
+        lines += [f"## {place}", "", "| name | |", "|---|---|"]
+        for name, module in sorted(names.items(), key=lambda each: each[0].lower()):
+            thing = getattr(import_module(module), name)
+            own = inspect.isclass(thing) or inspect.isfunction(thing)
+            lines.append(f"| `{name}` | {first_sentence(thing) if own else 'a type: ' + alias_of(thing)} |")
+        lines.append("")
+    return "\n".join(lines[:-1])
+
+
+def alias_of(thing: object) -> str:
+    """A type alias as one reads it."""
+    return "`" + re.sub(r"\b[a-z_]+\.(?=\w)", "", str(thing)).replace("|", "\\|") + "`"
+
+
+README = Path(__file__).parent.parent / "README.md"
+
+
+def readme(text: str) -> str:
+    """The README with the algorithms that there are."""
+    said = (
+        f"{len(NAMED)} algorithms come with it, each a short file, a configuration and a part from which you build your own: "
+        f"{', '.join(f'`{kind.__name__}`' for kind in NAMED.values())}. [Which to choose](docs/algorithms.md)."
+    )
+    return filled(text, "algorithms", textwrap.wrap(said, 130, break_long_words=False, break_on_hyphens=False))
+
+
+PICTURES = Path(__file__).parent / "pictures"
+
+
+def pictures() -> dict[str, str]:
+    """Plans as ``tflow graph`` draws them, by file name."""
+    plans = {"a3c": A3C(), "ppo": PPO(), "apex": ApeX(), "ppo_dqn": PPODQN()}
+    return {f"{name}.svg": svg(of_plan(config.plan(), type(config).__name__)) + "\n" for name, config in plans.items()}
+
+
 TABLES: dict[str, Callable[[], str]] = {
+    "learning": learning_table,
     "creation": lambda: table(CREATION, _Creation),
     "driver": lambda: table(DRIVER, Iter),
     "parallel": lambda: table(PARALLEL, ParIter),
@@ -299,7 +391,9 @@ def filled(text: str, name: str, lines: list[str]) -> str:
 
 def fields_table(kind: type) -> list[str]:
     """The fields of a configuration that are not as those of all algorithms."""
-    bases = [base for base in (Algorithm, SinglePolicy, OffPolicy) if issubclass(kind, base) and kind is not base]
+    bases = [
+        base for base in (Algorithm, SinglePolicy, Replaying, OffPolicySequences) if issubclass(kind, base) and kind is not base
+    ]
     base = bases[-1] if bases else Algorithm
     common = {} if kind is Algorithm else {each.name: each.default for each in fields_of(base)}
     own = [each for each in fields_of(kind) if each.name not in common or each.default != common[each.name]]
@@ -337,4 +431,8 @@ if __name__ == "__main__":
     LAW_PAGES.mkdir(exist_ok=True)
     for name, text in law_pages().items():
         (LAW_PAGES / name).write_text(text)
+    for name, text in pictures().items():
+        (PICTURES / name).write_text(text)
+    README.write_text(readme(README.read_text()))
+    NAMES.write_text(filled(NAMES.read_text(), "names", [names_table()]))
     CHECKING.write_text(rules_page(CHECKING.read_text()))
