@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import resource
 import shutil
 import sys
 import tomllib
@@ -98,6 +99,32 @@ def test_tensorboard_can_read_its_part(tmp_path: Path) -> None:
     events.Reload()
     found = [(event.step, event.value) for event in events.Scalars("updates")]
     assert found == [(metrics.env_steps, metrics.training.updates) for metrics in seen]
+
+
+def test_tensorboard_goes_on_in_a_new_file_when_one_is_full_or_gone(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """The limit of a file's size is that of a full disk; no thread may print what our sentence says."""
+    accumulators: Any = import_module("tensorboard.backend.event_processing.event_accumulator")  # Any: it has no types
+    log = loggers.TensorBoardLog(tmp_path / "tensorboard", after=0)
+    log.write({"env_steps": 1.0, "return": 1.0})
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (200, limits[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            for _ in range(10):
+                log.write({"env_steps": 2.0, "return": 2.0})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    log.write({"env_steps": 3.0, "return": 3.0})
+    events = accumulators.EventAccumulator(str(tmp_path / "tensorboard"))
+    events.Reload()
+    assert {event.step for event in events.Scalars("return")} == {1, 2, 3}
+    shutil.rmtree(tmp_path / "tensorboard")
+    log.write({"env_steps": 4.0, "return": 4.0})
+    log.finish({})
+    events = accumulators.EventAccumulator(str(tmp_path / "tensorboard"))
+    events.Reload()
+    assert [event.step for event in events.Scalars("return")] == [4]
+    assert "Traceback" not in capfd.readouterr().err
 
 
 def test_without_tensorboard_the_rest_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -321,6 +348,29 @@ def test_a_folder_that_is_removed_is_made_again_and_training_goes_on(tmp_path: P
     assert Policy.load(tmp_path / "run").act([0.0] * 4) in (0, 1)
     assert checkpoints_in(tmp_path / "run" / "checkpoints")
     assert keeper.unwritten == {}
+    assert caplog.text.count("was removed, or a part of it, while the run goes on") == 1
+
+
+@pytest.mark.parametrize("removed", ["all", "config.toml"])
+@pytest.mark.parametrize("log_every_s", [0.0, 1e9])
+def test_a_folder_that_is_removed_shortly_before_the_end_can_be_resumed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, log_every_s: float, removed: str
+) -> None:
+    folder = tmp_path / "run"
+
+    def remove() -> None:
+        if removed == "all":
+            shutil.rmtree(folder)
+        else:
+            (folder / removed).unlink()
+
+    keeper = RunFolder(folder, log_every_s=log_every_s)
+    SMALL.run(stop=Stop(updates=8), callbacks=[At(6, remove), keeper]).finish()
+    assert chosen([], file=folder / "config.toml").algorithm == SMALL
+    assert (folder / "plan.svg").exists()
+    assert status_of(folder)["status"] == "finished"
+    assert checkpoints_in(folder / "checkpoints")
+    assert caplog.text.count("was removed, or a part of it, while the run goes on") == 1
 
 
 def test_a_full_disk_is_said_once_and_what_waits_is_written_when_there_is_room(
@@ -378,3 +428,20 @@ def test_a_run_that_is_resumed_from_its_folder_goes_on_in_it(tmp_path: Path) -> 
     assert status_of(tmp_path / "parts")["best_chosen_by"] == status_of(tmp_path / "whole")["best_chosen_by"]
     with pytest.raises(PlanError, match="already"):  # from elsewhere it is another run
         SMALL.run(callbacks=[RunFolder(tmp_path / "whole")], eval_every=64, eval_episodes=2, resume=tmp_path / "parts").finish()
+
+
+class Repeats(Callback):
+    """Tells a folder of the metrics of a checkpoint again, as a run does that goes on from one that was written in mid-report."""
+
+    def __init__(self, folder: RunFolder, metrics: Metrics) -> None:
+        self.folder, self.metrics = folder, metrics
+
+    def reported(self, run: TrainingRun, metrics: Metrics) -> None:
+        self.folder.reported(run, self.metrics)
+
+
+def test_the_row_of_a_checkpoint_is_written_once(tmp_path: Path) -> None:
+    keeper = RunFolder(tmp_path / "run", log_every_s=0)
+    last = SMALL.run(stop=Stop(updates=4), callbacks=[keeper]).finish()
+    SMALL.run(stop=Stop(updates=8), callbacks=[Repeats(keeper, last), keeper], resume=tmp_path / "run").finish()
+    assert [row["updates"] for row in rows_of(tmp_path / "run" / "metrics.csv")] == [str(number) for number in range(1, 9)]

@@ -33,7 +33,7 @@ from tflow.observe.view import clock
 from tflow.rl.envs.env_spec import EnvSpec
 from tflow.rl.metrics import Metrics
 from tflow.rl.policy.files import BEST, LATEST, file_of
-from tflow.state.folders import CHECKPOINTS, checkpoint_in
+from tflow.state.folders import CHECKPOINTS, checkpoint_in, checkpoints_in
 
 RUNS = Path("runs")
 INTERRUPTED = 130
@@ -277,7 +277,7 @@ def next_steps(run: TrainingRun, folder: Path) -> list[str]:
     files += [("metrics", "metrics.csv"), ("plan", "plan.svg")]
     lines = [f"Run folder: {folder}", *(f"  {what:8}  {folder / name}" for what, name in files if (folder / name).exists())]
     lines += ["Try next:", f"  {tool('tflow')} eval {folder}"]
-    if (folder / CHECKPOINTS).exists():
+    if checkpoints_in(folder / CHECKPOINTS):
         further = "" if run.outcome == "interrupted" else f" --stop-steps {_further(run)}"
         lines += [f"  {tool('tflow')} train --resume {folder}{further}"]
     if (folder / "tensorboard").exists():

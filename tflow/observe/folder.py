@@ -131,6 +131,8 @@ class RunFolder(Callback):
         self._logged: Metrics | None = None
         self._waiting: list[tuple[Logger, deque[dict[str, float]]]] = []
         """Rows of metrics that each logger has not written yet."""
+        self._told: tuple[int | None, int | None, int | None] = (None, None, None)
+        """Env steps, updates and evaluations of the checkpoint that it goes on from, whose row was written then."""
         self._log_at = self._save_at = self._started_at = 0.0
         self._began = ""
         self._facts: dict[str, object] = {}
@@ -157,6 +159,7 @@ class RunFolder(Callback):
         after = step_of(manifest) if manifest else None
         facts = RunFacts(self.path.resolve().name, self.path, settings_of(run), after)
         self._loggers = [*begin_loggers(self.loggers, facts), *loggers_in(self.path, after)]
+        self._told = (manifest.get("env_steps"), manifest.get("updates"), before.get("evaluations"))
         best = before.get("best")
         self._evaluations, self.best = before.get("evaluations", 0), float("-inf") if best is None else best
         self._began = before.get("began") or datetime.now(UTC).isoformat(timespec="seconds")
@@ -237,12 +240,12 @@ class RunFolder(Callback):
                 self._save_best(run, metrics.evaluation.mean_return)
             self._log_at = now
         if now >= self._log_at:
+            self._mend(run)
             self._meter.see(run)
             self._log(metrics)
             self._log_at = now + self.log_every_s
         if now >= self._save_at:
-            if not (self.path / STATUS).exists():
-                self._attempt("the settings", partial(self._again, run))
+            self._mend(run)
             self._attempt("the policy", lambda: self._save(LATEST, run.policies()))
             self._attempt(STATUS, lambda: self._status(run, "running"))
             self._save_at = now + self.save_every_s
@@ -265,10 +268,23 @@ class RunFolder(Callback):
         }
         self._attempt("the checkpoint", partial(self.checkpoints.write, run, {"folder": own}))
 
+    def _mend(self, run: TrainingRun) -> None:
+        """If the folder was removed in mid-run, make it again, and say what is lost."""
+        described = (STATUS, PLAN) if run.algorithm is None else (STATUS, PLAN, CONFIG)
+        if all((self.path / name).exists() for name in described):
+            return
+        if "the settings" not in self.unwritten:
+            log.warning(
+                "The run folder %s was removed, or a part of it, while the run goes on. Its settings are written again; metrics "
+                "and checkpoints that were in it are lost.",
+                self.path,
+            )
+        self._attempt("the settings", partial(self._again, run))
+
     def _again(self, run: TrainingRun) -> None:
-        """The folder is gone: make it again."""
         self.path.mkdir(parents=True, exist_ok=True)
         self._describe(run)
+        self._status(run, "running")
 
     def _attempt(self, what: str, write: Callable[[], object], errors: type[Exception] = CheckpointError) -> None:
         """Write something. If that fails, say so once, and go on. Loggers may raise anything."""
@@ -293,6 +309,7 @@ class RunFolder(Callback):
             return  # it never began
         self._open = False
         self.seconds = time.monotonic() - self._started_at
+        self._mend(run)
         status = "finished" if error is None else "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
         try:
             if run.metrics is not None or status == "interrupted":
@@ -313,7 +330,8 @@ class RunFolder(Callback):
                 log.warning("At the end, %s could not be written in %s: %s.", what, self.path, why.rstrip("."))
 
     def _log(self, metrics: Metrics) -> None:
-        if metrics is not self._logged:
+        place = (metrics.env_steps, metrics.training.updates, metrics.evaluations)
+        if metrics is not self._logged and place != self._told:
             self._logged = metrics
             row = metrics.flat() | {"seconds": round(time.monotonic() - self._started_at, 3)}
             for _, rows in self._waiting:

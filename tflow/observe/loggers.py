@@ -6,8 +6,12 @@ from __future__ import annotations
 import csv
 import json
 import math
+import os
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from importlib import import_module
+from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -106,25 +110,51 @@ class JsonLog:
 
 
 class TensorBoardLog:
-    """Events for ``tensorboard --logdir``, over env steps, or updates where there are none."""
+    """Events for ``tensorboard --logdir``, over env steps, or updates where there are none.
+
+    Not by torch's writer: its thread prints a traceback if the disk is full, and writes nothing from then on.
+    """
 
     def __init__(self, path: Path, after: int | None = None) -> None:
         require("tensorboard", extra="tensorboard", feature="TensorBoard logs")
-        from torch.utils.tensorboard import SummaryWriter
-
-        self.path = path
-        purged = None if after is None else after + 1
-        self.writer: Any = SummaryWriter(str(path), purge_step=purged)  # Any: torch's writer has no types
+        self.proto: Any = import_module("tensorboard.compat.proto.event_pb2")  # Any: tensorboard has no types
+        self.summary: Any = import_module("tensorboard.compat.proto.summary_pb2")  # Any: as above
+        self.record: Any = import_module("tensorboard.summary.writer.record_writer")  # Any: as above
+        self.path, self.after = path, after
+        self.file: Path | None = None
 
     def write(self, row: Mapping[str, float]) -> None:
-        self.path.mkdir(parents=True, exist_ok=True)  # it may have been removed; its thread would not survive that
-        for name, value in row.items():
-            if name != "env_steps" and math.isfinite(value):
-                self.writer.add_scalar(name, value, step_of(row))
-        self.writer.flush()
+        values = [
+            self.summary.Summary.Value(tag=name, simple_value=value)
+            for name, value in row.items()
+            if name != "env_steps" and math.isfinite(value)
+        ]
+        try:
+            if self.file is None or not self.file.exists():  # it may have been removed
+                self.file = self._begun()
+            self._add(self.file, step=step_of(row), summary=self.summary.Summary(value=values))
+        except OSError:
+            self.file = None  # what is written after half an event cannot be read
+            raise
+
+    def _begun(self) -> Path:
+        """A new file. The first of a run that goes on lets TensorBoard hide what came later than there."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        names = (self.path / f"events.out.tfevents.{int(time.time())}.{os.getpid()}.{number}" for number in count())
+        file = next(each for each in names if not each.exists())
+        self._add(file, file_version="brain.Event:2")
+        if self.after is not None:
+            self._add(file, step=self.after + 1, session_log=self.proto.SessionLog(status=self.proto.SessionLog.START))
+            self.after = None
+        return file
+
+    def _add(self, file: Path, **facts: object) -> None:
+        event = self.proto.Event(wall_time=time.time(), **facts)
+        with file.open("ab") as opened:
+            self.record.RecordWriter(opened).write(event.SerializeToString())
 
     def finish(self, summary: Mapping[str, object]) -> None:
-        self.writer.close()
+        return  # nothing is kept open
 
 
 def loggers_in(folder: Path, after: int | None = None) -> list[Logger]:
