@@ -19,11 +19,13 @@ from tflow import (
     ParallelReplay,
     ParallelRollouts,
     PlanError,
+    Stop,
     StoreToBuffer,
     TrainOneStep,
     create_replay_actors,
     create_rollout_workers,
 )
+from tflow.algos import RNNSAC
 from tflow.losses import DQNLoss, LossValue, R2D2Loss, RNNSACLoss, SACLoss
 from tflow.models import GRU, LSTM, MLP, GTrXL, QSpec
 from tflow.optimizers import SGD
@@ -297,6 +299,16 @@ def test_what_only_warms_up_changes_no_weight(model: ModelLike) -> None:
         gradients.append(learner.gradients(each)[0])
     np.testing.assert_allclose(gradients[0], gradients[1], rtol=1e-4, atol=1e-6)
     assert np.abs(gradients[0]).max() > 1e-3
+
+
+def test_padding_where_nothing_is_allowed_does_not_count_for_the_temperature() -> None:
+    algorithm = RNNSAC(
+        env="tflow/Doors-v0", num_envs=2, fragment=12, length=8, burn_in=4, learning_starts=50, batch=3, capacity=400,
+        update_ratio=0.5, model=LSTM(4, MLP((8,))),
+    )  # fmt: skip
+    last = algorithm.run(stop=Stop(updates=20), seed=0).finish()
+    assert last.training.skipped == 0
+    assert 0 < last.training.latest["temperature"] < 1
 
 
 def test_sequences_are_learned_from_without_a_memory_too() -> None:

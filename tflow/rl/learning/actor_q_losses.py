@@ -188,7 +188,9 @@ class SoftActorCriticLoss(Loss[Reads, Async]):
         """The usual target entropy; of discrete actions, half of the largest that those which are allowed can have."""
         if not policy.discrete:
             return -float(policy.head.form.size)
-        return 0.5 * batch["masks"].sum(-1).log() if "masks" in batch else 0.5 * math.log(policy.head.inputs)
+        if "masks" not in batch:
+            return 0.5 * math.log(policy.head.inputs)
+        return 0.5 * batch["masks"].sum(-1).clamp(min=1).log()  # padding allows nothing
 
     def temperature_loss(self, policy: ActorQ, batch: Tensors, drawn: list[Tensor]) -> LossValue:
         """The loss of the temperature: it grows while the entropy is below its target."""
