@@ -13,7 +13,7 @@ from gymnasium import spaces
 
 from tests.laws.world import ray_session
 from tflow import PlanError, Stop
-from tflow.algos import PPO, Algorithm
+from tflow.algos import DDPPO, PPO, Algorithm
 from tflow.commands.choice import chosen
 from tflow.envs import EnvSpec
 from tflow.errors import EnvError
@@ -81,6 +81,12 @@ def follows(config: Algorithm, runtime: Runtime | None) -> None:
 @pytest.mark.parametrize("how", [{}, {"wrappers": (gymnasium.wrappers.NormalizeReward,)}, {"vector_wrappers": (same,)}])
 def test_all_envs_follow_in_whole_numbers_where_they_have_whole_numbers(how: Any) -> None:  # Any: arguments
     follows(small(Walk, **how), None)
+
+
+@pytest.mark.parametrize("sync_fraction", [0.6, 1.0])
+def test_workers_that_sample_step_by_step_follow_too(sync_fraction: float) -> None:
+    fields = {name: value for name, value in vars(small(Walk)).items() if name != "num_learners"}
+    follows(DDPPO(**fields, sync_fraction=sync_fraction), None)
 
 
 @pytest.mark.ray

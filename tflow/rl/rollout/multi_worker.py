@@ -21,8 +21,9 @@ from tflow.rl.data.episodes import Episodes
 from tflow.rl.policy.exploration import Explorer
 from tflow.rl.policy.threads import one_thread
 from tflow.rl.policy.weights import seed_for
+from tflow.rl.rollout.normalizer import Normalizer
 from tflow.rl.rollout.recorder import Following, Recorder
-from tflow.rl.rollout.worker import Normalizer, RolloutWorker
+from tflow.rl.rollout.worker import RolloutWorker
 from tflow.types import Shard
 
 if TYPE_CHECKING:

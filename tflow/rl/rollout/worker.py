@@ -16,21 +16,20 @@ from tflow.rl.data import arrays
 from tflow.rl.data.arrays import Array, Obs
 from tflow.rl.data.batch import AnyBatch, MultiBatch, Rollout, Sampled
 from tflow.rl.data.episodes import NONE, Episodes
-from tflow.rl.data.moments import Moments
 from tflow.rl.learning.gradients import Gradients
-from tflow.rl.learning.losses import replays
 from tflow.rl.policy.exploration import Explorer
 from tflow.rl.policy.policy_spec import make_policy
 from tflow.rl.policy.threads import one_thread
 from tflow.rl.policy.weights import Weights, given_weights, seed_for
 from tflow.rl.rollout.in_place import InPlace, StepTaken
+from tflow.rl.rollout.normalizer import Normalizer
 from tflow.rl.rollout.recorder import Following, Recorder
 from tflow.rl.schedules import EnvSteps
 from tflow.types import Shard
 
 if TYPE_CHECKING:
     from tflow.rl.envs.env import Adjustable, Envs
-    from tflow.rl.learning.agent import AnyAgent, AnyLoss
+    from tflow.rl.learning.agent import AnyLoss
     from tflow.rl.learning.replica import Replica
     from tflow.rl.policy.network_spec import AnySpace
     from tflow.rl.policy.policy import Policy
@@ -268,41 +267,6 @@ class RolloutWorker(ABC):
         return Gradients(values, rows=len(batch), env_steps=batch.env_steps, policy=name, stats=stats, summary=batch.summary)
 
 
-class Normalizer:
-    """Gathers the running statistics of a worker's rollouts, and divides the rewards in them by the scale of returns."""
-
-    def __init__(self, agent: AnyAgent, policy: Policy, slots: int, *, gaps: bool = False) -> None:
-        self.agent, self.policy, self.gaps = agent, policy, gaps
-        """``gaps``: an agent may have steps without a turn; otherwise a row that does not count ends its episode."""
-        self.returns = np.zeros(slots)
-        """The discounted return so far of the episode in each slot."""
-
-    def gather(self, recorder: Recorder) -> dict[str, Moments]:
-        """The moments of a fragment; its rewards are divided, unless replay will keep them."""
-        if not self.agent.normalizes or not recorder.valid.any():
-            return {}
-        found = {}
-        if self.agent.normalize_obs:
-            observed = {each.column for each in self.policy.statistics} & recorder.columns.keys()
-            found = {name: Moments.of(recorder.columns[name][recorder.valid]) for name in sorted(observed)}
-        if self.agent.normalize_rewards is not None:
-            found["returns"] = self.gather_returns(recorder, self.agent.normalize_rewards)
-            if not replays(self.agent.loss):
-                recorder.columns["rewards"] *= np.float32(self.policy.reward_scale)
-        return found
-
-    def gather_returns(self, recorder: Recorder, gamma: float) -> Moments:
-        """The moments of discounted returns, as they grow step by step."""
-        rewards, over = recorder.columns["rewards"], recorder.columns["terminated"] | recorder.columns["truncated"]
-        seen = np.zeros(rewards.shape)
-        for step in range(recorder.steps):
-            valid = recorder.valid[:, step]
-            self.returns = np.where(valid, gamma * self.returns + rewards[:, step], self.returns if self.gaps else 0.0)
-            seen[:, step] = self.returns
-            self.returns[over[:, step]] = 0.0
-        return Moments.of(seen[recorder.valid][:, None])
-
-
 LANE = ("obs", "masks", "state_of_policy", "lengths", "returns", "began", "finished", "discarded", "truncated")
 """What a lane remembers, by the names of its attributes."""
 
@@ -509,6 +473,7 @@ class SingleWorker(RolloutWorker):
         """Take one step in each env, for a rollout that ``finish_rollout`` ends, whenever that is."""
         with one_thread():
             if self.open is None:
+                self.follow_curriculum()
                 self.open, self.open_steps, self.open_rows = Recorder(self.spec.num_envs, self.spec.fragment), 0, 0
             if not self.started:
                 self.begin(seed_for(self.shard.seed, "training", self.steps))
