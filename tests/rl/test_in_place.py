@@ -59,6 +59,18 @@ def test_it_learns_what_ppo_learns_from_all_rollouts_together(one: PPO, sync_fra
     np.testing.assert_allclose(apart, alone, atol=2e-5)
 
 
+def test_epochs_end_early_where_those_of_ppo_do() -> None:
+    """A share of few rows has a noisy divergence, which does not decide alone."""
+    one = PPO(num_workers=4, num_envs=2, fragment=16, epochs=30, minibatch=None, lr=0.02, model=TINY)
+
+    def updates(algorithm: SinglePolicy) -> list[int]:
+        with algorithm.run(seed=2) as run:
+            return [next(run).training.updates for _ in range(5)]
+
+    assert updates(one)[-1] < 120, "else none would end early"
+    assert updates(together(one)) == updates(one)
+
+
 def sampled(lengths: list[int]) -> list[SingleWorker]:
     """Workers that have taken so many steps each."""
     spec = ONE.workers(ONE.loss()).spec

@@ -143,6 +143,16 @@ def test_what_was_seen_often_is_not_new_and_the_random_network_stays() -> None:
     assert all(torch.equal(one, other) for one, other in zip(target, made.novelty.target.buffers(), strict=True))
 
 
+def test_the_predictor_learns_on_where_the_policy_has_moved_too_far() -> None:
+    made = policy()
+    learner = Learner(made, RNDLoss(spec=SPEC, max_kl=1e-9), Adam(lr=1e-2))
+    acting, novelty = made.flat.get(acting=True).copy(), made.flat.get(acting=False)[made.flat.acting :].copy()
+    outcome = learner.train(added(made, rollout()), epochs=3)
+    assert (outcome.updates, outcome.skipped) == (3, 0)
+    np.testing.assert_array_equal(made.flat.get(acting=True), acting)
+    assert (made.flat.get(acting=False)[made.flat.acting :] != novelty).any()
+
+
 def test_each_part_has_a_gradient_of_its_own() -> None:
     made = policy()
     values, stats = Learner(made, RNDLoss(spec=SPEC), Adam(lr=1e-3)).gradients(added(made, rollout()))

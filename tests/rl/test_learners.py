@@ -171,11 +171,23 @@ def test_learners_that_differ_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
             next(run)
 
 
-def test_kl_of_one_share_ends_the_epochs_of_all() -> None:
-    algorithm = PPO(num_envs=4, fragment=16, epochs=50, minibatch=None, lr=0.05, model=TINY, max_kl=0.01, num_learners=2)
-    with algorithm.run() as run:
-        found = next(run)
-    assert 0 < found.training.updates < 50
+class StoppingPPO(PPO):
+    """As above, but the epochs on a batch may end early."""
+
+    def loss(self) -> Loss[PPOReads, Sync]:
+        return PPOLoss(scale_values=False, normalize=False)
+
+
+@pytest.mark.parametrize("num", [2, 3])
+def test_the_kl_of_all_shares_together_ends_the_epochs(num: int) -> None:
+    one = StoppingPPO(num_workers=4, num_envs=2, fragment=16, epochs=30, minibatch=None, lr=0.02, model=TINY)
+
+    def updates(algorithm: PPO) -> list[int]:
+        with algorithm.run(seed=2) as run:
+            return [next(run).training.updates for _ in range(5)]
+
+    assert updates(one)[-1] < 120, "else none would end early"
+    assert updates(replace(one, num_learners=num)) == updates(one)
 
 
 @pytest.mark.parametrize("algorithm", [replace(ALGORITHMS["PPO"], num_learners=2), replace(ALGORITHMS["TD3"], num_learners=2)])

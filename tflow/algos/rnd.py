@@ -2,9 +2,10 @@
 
 Implements: the error of a predictor of a random network as intrinsic reward, on observations that are normalised and clipped;
 intrinsic rewards divided by the running standard deviation of their returns; two streams of returns, each with a discount factor
-and values of its own; intrinsic returns that do not end with an episode; a share of the rows for the predictor. What differs: the
-networks for intrinsic rewards are dense and share nothing with the policy, also where observations are images, and statistics
-begin with the first batch instead of random steps before it.
+and values of its own; intrinsic returns that do not end with an episode; a share of the rows for the predictor, which learns from
+all epochs, also where ``max_kl`` ends those of the policy. What differs: the networks for intrinsic rewards are dense and share
+nothing with the policy, also where observations are images, and statistics begin with the first batch instead of random steps
+before it.
 """
 
 from __future__ import annotations

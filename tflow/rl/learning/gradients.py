@@ -31,8 +31,8 @@ class Gradients(Frozen):
     summary: object = None
     part: str = WHOLE
     """The part of the weights whose gradient it is; all of them by default."""
-    early_stop: bool = False
-    """The loss asks for no more updates on the batch that the rows are from."""
+    early_stop: float = 0.0
+    """From 1 on, the loss asks for no more updates of the part on the batch that the rows are from."""
 
     @property
     def nbytes(self) -> int:
@@ -82,5 +82,5 @@ class AverageGradients(Stateless[list[Gradients], Gradients]):
             stats={name: sum(share * each.stats[name] for each, share in zip(counted, shares, strict=True)) for name in names},
             summary=merged(each.summary for each in item),
             part=item[0].part,
-            early_stop=any(each.early_stop for each in item),
+            early_stop=sum(share * each.early_stop for each, share in zip(counted, shares, strict=True)),
         )

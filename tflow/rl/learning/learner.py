@@ -407,8 +407,9 @@ class Learner:
         size = units if minibatch is None else max(1, int(minibatch / rows_each))
         report = LossReport()
         made = skipped = 0
+        stopped = set[str]()  # parts whose losses ask for no more updates
         for part in self._minibatches(tensors, units, size, epochs):
-            found = self._update(loss, part, steps, report)
+            found = self._update(loss, part, steps, report, stopped)
             if found is None:
                 break
             made, skipped = made + found, skipped + (not found)
@@ -424,23 +425,26 @@ class Learner:
         """Learning rate and norm of the gradients of each part since the last call."""
         return {key: value for name, part in self.parts.items() for key, value in part.report(name).items()}
 
-    def _update(self, loss: AnyLoss, batch: Tensors, steps: int, report: LossReport) -> bool | None:
+    def _update(self, loss: AnyLoss, batch: Tensors, steps: int, report: LossReport, stopped: set[str]) -> bool | None:
         """One update: a step of every part that is due, each with the parts before it updated. False if a gradient was not
-        finite, None if the loss asks for an early stop."""
+        finite. Parts that are to be left alone until the next batch join those that have stopped; None if these are all."""
         finite, evaluations = True, loss.losses(self.policy, batch, target=self.target, steps=steps)
         if evaluations.keys() != self.parts.keys():
             given, wanted = ", ".join(evaluations), ", ".join(self.parts)
             raise TflowError(f"{type(loss).__name__}: parts() has {wanted}, but losses() gives {given}. They must be the same.")
         for name, evaluate in evaluations.items():
             part = self.parts[name]
-            if not self._due(part):
+            if name in stopped or not self._due(part):
                 continue
             value = checked(loss, evaluate(), name)
             report.add(name, value)
-            if value.early_stop:
-                return None
+            if value.early_stop >= 1:
+                stopped.add(name)
+                continue
             part.weights.gradients_of(value.total)
             finite = part.step(steps) and finite
+        if len(stopped) == len(self.parts):
+            return None
         made = self._count(finite)
         self._follow()
         return made

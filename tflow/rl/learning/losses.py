@@ -64,8 +64,9 @@ class LossValue(NamedTuple):
     """Absolute TD error of each row, for priorities."""
     td_targets: Tensor | None = None
     """TD target of each row, without gradient. Passed on in the batch, it is computed once."""
-    early_stop: bool = False
-    """No more updates on this batch: the policy has moved too far from the one that sampled."""
+    early_stop: float = 0.0
+    """How far the policy has moved from the one that sampled, as a share of what is allowed: from 1 on, which is True, this part
+    is left alone until the next batch. Several learners go by the mean over all rows."""
 
 
 class Loss(Configured, ABC, Generic[Reads, Requires]):
@@ -337,7 +338,7 @@ class PPOLoss(Loss[PPOReads, Sync]):
             "kl": kl.detach(),
             "clipped": clipped,
         }
-        return LossValue(total, stats, early_stop=self.max_kl is not None and float(kl.detach()) > self.max_kl)
+        return LossValue(total, stats, early_stop=0.0 if self.max_kl is None else float(kl.detach()) / self.max_kl)
 
 
 IMPALAReads: TypeAlias = Batch[Literal["obs", "actions", "logp", "rewards", "terminated"]]

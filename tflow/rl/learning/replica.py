@@ -37,8 +37,8 @@ class SharedBatch:
     updates_left: int = 0
     moments: ByColumn = field(default_factory=dict)
     """Running statistics for the next batch."""
-    stopped_early: bool = False
-    """The loss of one of the learners asked for no more updates on the batch."""
+    stopped: list[str] = field(default_factory=list)
+    """Parts whose losses asked for no more updates on the batch."""
     finite: bool = True
     """All gradients of the update so far were finite."""
     made: int = 0
@@ -97,7 +97,7 @@ class Replica(Learner):
             rows: Rows, or sequences, of the minibatch; None takes all.
             part: The part.
         """
-        if self.shared.stopped_early or not self._due(self.parts[part]):
+        if part in self.shared.stopped or not self._due(self.parts[part]):
             return Gradients(NOTHING, 0, policy=batch.policy, part=part)
         if not len(batch) or (rows is not None and not len(rows)):  # others have some
             return Gradients(np.zeros(self.parts[part].weights.gradient.numel(), np.float32), 0, policy=batch.policy, part=part)
@@ -130,7 +130,7 @@ class Replica(Learner):
         if part == names[0] or not self._evaluations:
             self._evaluations = self.loss.losses(self.policy, tensors, target=self.target, steps=self.steps)
             for before in names[: names.index(part)]:
-                if self._due(self.parts[before]):
+                if before not in self.shared.stopped and self._due(self.parts[before]):
                     self._evaluations[before]()
         found = self._evaluations[part]()
         if part == names[-1]:
@@ -140,15 +140,16 @@ class Replica(Learner):
     def step_together(self, gradient: Gradients) -> UpdateResult | None:
         """One optimiser step of a part with the mean gradient of all learners; after the last one on a batch, the result."""
         shared, trained = self.shared, self.parts[gradient.part]
-        shared.stopped_early = shared.stopped_early or gradient.early_stop
+        if gradient.early_stop >= 1:
+            shared.stopped.append(gradient.part)
         for name, stat in gradient.stats.items():
             shared.stats.setdefault(name, []).append(stat)
-        if gradient.rows and not shared.stopped_early:
+        if gradient.rows and gradient.part not in shared.stopped:
             trained.weights.gradient.copy_(torch.from_numpy(np.array(gradient.values, copy=True)))
             shared.finite = trained.step(self.steps) and shared.finite
         if gradient.part != next(reversed(self.parts)):
             return None
-        if not shared.stopped_early:
+        if len(shared.stopped) < len(self.parts):
             made = self._count(shared.finite)
             shared.made, shared.skipped = shared.made + made, shared.skipped + (not made)
             self._follow()
