@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.laws.world import items, over_runtimes, results, sizes
+from tests.laws.world import RUNTIMES, items, over_runtimes, results, sizes
 from tflow import (
     Actors,
     Iter,
@@ -178,6 +178,40 @@ def test_a_run_that_is_saved_at_its_end_goes_on_with_what_is_left(values: list[i
         found: list[Any] = list(islice(first, after))  # Any: of one of the two plans
         if not first._closed:
             assert found + list(make().run(resume=first.snapshot())) == whole
+
+
+@dataclass(frozen=True)
+class Odd(Stateful[int, int, int]):
+    """Shows the items, and at the end how many there were."""
+
+    def init(self) -> int:
+        return 0
+
+    def step(self, state: int, item: int, /) -> tuple[int, int]:
+        return state + 1, item
+
+    def at_end(self, state: int, /) -> Iterable[int]:
+        return [-state]
+
+
+@over_runtimes
+@given(values=items, shards=st.integers(1, 3), per_call=st.integers(1, 4), every=sizes)
+def test_what_is_shown_at_the_end_comes_from_the_shard_and_has_the_provenance_of_the_last_item(
+    runtime: str, values: list[int], shards: int, per_call: int, every: int
+) -> None:
+    """Also of shards that have read nothing, or rejected all of it; and fused chains say what others say."""
+    said = []
+    for fuse in (True, False):
+        stream = par_from_items(values, shards=shards).par_filter(lambda x: x % every == 0).par_for_each(Odd())
+        with RUNTIMES[runtime]() as session, stream.gather_async(per_call=per_call).run(runtime=session, fuse=fuse) as run:
+            shown = [(item, [(source.shard, source.sequence) for source in run.provenance.sources]) for item in run]
+        said.append(sorted(shown))
+        assert all(len(sources) == 1 for _, sources in shown)
+        for shard in range(shards):
+            kept = [index for index, value in enumerate(values[shard::shards]) if value % every == 0]
+            last = kept[-1] if kept else len(values[shard::shards])
+            assert (-len(kept), [(shard, last)]) in shown
+    assert said[0] == said[1]
 
 
 def test_a_shard_that_dies_takes_what_it_holds_back_with_it() -> None:

@@ -6,6 +6,7 @@ from collections import Counter
 from itertools import chain, zip_longest
 from typing import TypeVar
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,9 +27,11 @@ from tests.laws.world import (
 )
 from tflow import (
     ActorOp,
+    LocalRuntime,
     ParUnion,
     Shard,
     Stateful,
+    TimeBudget,
     create_actor,
     from_items,
     from_iterable,
@@ -257,3 +260,20 @@ def test_repeat_starts_again_and_an_empty_source_ends(runtime: str) -> None:
 def test_one_sample_type(runtime: str) -> None:
     actors = samplers(1)
     assert results(sampling(actors).gather_sync().take(1), runtime) == [Sample(0, 0, 0)]
+
+
+class Budgeting(LocalRuntime):
+    """Brings what a time budget allows, as runtimes with processes do."""
+
+    def most_items(self, per_call: int | TimeBudget) -> int | TimeBudget:
+        return per_call
+
+
+def test_a_time_budget_is_over_even_if_all_that_follows_is_filtered_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks = iter(range(100_000))
+    monkeypatch.setattr("tflow.runtime.host.time.perf_counter", lambda: next(ticks) / 1000)
+    read: list[int] = []
+    stream = par_from_items(range(10_000), shards=1).par_tap(read.append).par_filter(lambda x: x == 3)
+    with Budgeting() as session, stream.gather_async(per_call=TimeBudget(seconds=0.02)).run(runtime=session) as run:
+        assert next(run) == 3
+    assert len(read) < 100

@@ -17,7 +17,7 @@ from tflow.errors import OperatorError, ShardFailed
 from tflow.runtime.answers import Answer
 from tflow.runtime.observer import WorkSpan
 from tflow.runtime.stats import Reading
-from tflow.types import Provenance
+from tflow.types import NOWHERE, Provenance
 
 if TYPE_CHECKING:
     from tflow.runtime.checkpoint_names import CheckpointNames
@@ -48,8 +48,8 @@ class Site:
         """When operators have worked, where that is measured; None if nobody wants to know."""
 
     def stamp(self) -> Provenance:
-        """Where the next item of an actor comes from."""
-        raise NotImplementedError
+        """Where the next item that begins here comes from; those of the driver come from nowhere."""
+        return NOWHERE
 
     def position(self, node: nodes.Node) -> int:
         """The position of a node in the plan."""

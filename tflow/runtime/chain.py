@@ -274,7 +274,7 @@ class AtEnd(Cell):
 
     def __init__(self, chain: Chain, site: Site) -> None:
         self.chain = chain
-        self.origin = NOWHERE
+        self.origin: Provenance | None = None
         """Of the last item: what is left is stamped as if it had been shown with it."""
         self.left: list[object] | None = None
         """None until the input has ended."""
@@ -291,6 +291,7 @@ class AtEnd(Cell):
                 assert last.at_end is not None
                 self.left = rest_of(self.site, self.node, self.seen, partial(last.at_end, self.chain.states[-1]))
             if answer is DONE and self.left:
+                self.origin = self.origin or self.site.stamp()
                 answer = self.left.pop(0), self.origin
             self.shown += type(answer) is tuple
             yield answer

@@ -19,7 +19,8 @@ from tflow.errors import ShardFailed, TflowError
 from tflow.runtime.answers import DONE, SKIP, WAITING, Answer, Ready
 from tflow.runtime.buffer import Buffer
 from tflow.runtime.cell import Cell, Site
-from tflow.runtime.gather import EVERYTHING, Gather, Rounds, ShardLink, Stream
+from tflow.runtime.gather import Gather, Rounds, ShardLink, Stream
+from tflow.runtime.host import EVERYTHING
 from tflow.runtime.refs import Remote, fetched
 from tflow.runtime.shards import LiveShard
 from tflow.runtime.unary import united

@@ -16,7 +16,7 @@ from tflow.runtime.base import Call
 from tflow.runtime.buffer import Buffer
 from tflow.runtime.cell import Cell, Site
 from tflow.runtime.driver import Driver
-from tflow.runtime.host import Reply, Request
+from tflow.runtime.host import EVERYTHING, Reply, Request
 from tflow.runtime.program import localised, marked
 from tflow.runtime.shards import LiveShard
 from tflow.runtime.stats import NOTHING_READ, Reading, Staleness
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 MOST_GATED = 64
 """Items that a call with a time budget may bring at most, if a gate counts them."""
-EVERYTHING = 2**62
-"""A fed shard answers with all that its input gives."""
 
 
 class ShardLink:

@@ -6,15 +6,16 @@ Chains are kept by (run, node), so two plans over the same actors never meet eac
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from tflow.combinators import graph, nodes
 from tflow.combinators.methods import bound
 from tflow.errors import OperatorError, TflowError
-from tflow.runtime.answers import DONE, SKIP, Ready
+from tflow.runtime.answers import DONE, SKIP, Answer, Ready
 from tflow.runtime.build import build
 from tflow.runtime.cell import Cell, Site, attempt_all
 from tflow.runtime.checkpoint_names import CheckpointNames
@@ -29,6 +30,14 @@ if TYPE_CHECKING:
 
 ChainKey = tuple[int, int, int]
 """A run, the position of the gather in its plan, and which of its shards this is: one actor may serve several."""
+EVERYTHING = 2**62
+"""A fed shard answers with all that its input gives."""
+
+
+class Polls(int):
+    """How often to ask for an item, whatever comes: what a run that is repeated did."""
+
+
 State = dict[tuple[str, Callable[..., object]], tuple[int, object]]
 """Arguments of methods to call before anything else, by policy and method; each with the number of the update."""
 
@@ -55,7 +64,7 @@ class Request(NamedTuple):
     resume: Mapping[int, int]
     """Values that earlier incarnations have read, by position of the source: they are skipped."""
     fuse: bool
-    most: int | TimeBudget
+    most: int | TimeBudget | Polls
     """How many items to answer with; a fed shard answers with all that its input gives."""
     by_ref: bool
     """The driver does not look into the items: they may stay where they are made."""
@@ -79,6 +88,8 @@ class Reply(NamedTuple):
     """Totals so far, by position in the plan."""
     spans: tuple[WorkSpan, ...] = ()
     """When the actor has worked since its last answer, if the run is traced."""
+    polls: int = 0
+    """How often it was asked for an item; some polls show none."""
 
 
 NOTHING = Reply([], [], 0, False, None, 0, {})
@@ -159,27 +170,32 @@ class Host:
 
     def _built(self, program: nodes.Node, resume: Mapping[int, int], *, fuse: bool) -> tuple[Cell, ActorSite]:
         """The cells of a program."""
-        is_chain = fuse and all(node.step is not None or type(node) is nodes.Pulled for node in graph.walk(program))
+        is_chain = fuse and all(
+            (node.step is not None and not node.shows_more) or type(node) is nodes.Pulled for node in graph.walk(program)
+        )
         site = ActorSite(self, resume, numbers_items=is_chain)
         return build(program, site, fuse=fuse), site
 
     def _answer(self, cell: Cell, site: ActorSite, request: Request, inboxes: list[Inbox]) -> Reply:
         items: list[object] = []
         origins: list[Provenance] = []
-        ended, error, unused = False, None, 0
+        ended, error, unused, polls = False, None, 0, 0
         is_full, before, seen = fills(request.most), self.made, cell.seen
         try:
-            for answer in cell.stream:
+            for answer in polled(cell, request.most):
+                polls += 1
                 if type(answer) is tuple:
                     items.append(answer[0])
                     origins.append(answer[1])
-                    if is_full(answer[0]):
-                        break
                 elif answer is not SKIP:
                     ended = answer is DONE
                     break
+                elif not items:
+                    continue
+                if is_full(answer):
+                    break
         except TflowError as failure:
-            error = failure
+            error, polls = failure, polls + 1
         finally:
             if site.numbers_items:
                 self.made += cell.seen - seen
@@ -188,7 +204,7 @@ class Host:
             inbox.waiting.clear()
         readings = {node.position: reading for each in site.cells for node, reading in each.readings()}
         found = self._numbered(cast("list[int]", origins), before - seen, site.versions) if site.numbers_items else origins
-        return Reply(items, found, unused, ended, error, 0 if inboxes else steps_of(items), readings)
+        return Reply(items, found, unused, ended, error, 0 if inboxes else steps_of(items), readings, polls=polls)
 
     def _numbered(self, numbers: list[int], ahead: int, versions: Mapping[str, int]) -> CallOrigins:
         """Where items come from, given their numbers in the chain, which the numbers in the actor are ``ahead`` of."""
@@ -290,21 +306,27 @@ def name_of(method: Callable[..., object]) -> str:
     return str(getattr(method, "__qualname__", repr(method)))
 
 
-def fills(most: int | TimeBudget) -> Callable[[object], bool]:
-    """What says, after each item of an answer, whether that is full."""
-    bounds = most if isinstance(most, TimeBudget) else TimeBudget(0.0, most, 0.0)
+def polled(cell: Cell, most: int | TimeBudget | Polls) -> Iterator[Answer]:
+    """The answers of a cell, as far as a call may read them."""
+    return islice(cell.stream, most) if type(most) is Polls or most == 0 else cell.stream
+
+
+def fills(most: int | TimeBudget | Polls) -> Callable[[Answer], bool]:
+    """What says, after each answer of a cell from the first item on, whether that of the call is full."""
+    bounds = most if isinstance(most, TimeBudget) else TimeBudget(0.0, EVERYTHING if type(most) is Polls else most, 0.0)
     clock = time.perf_counter
     until, bytes_left, items_left = clock() + bounds.seconds, bounds.megabytes * 2**20, bounds.items
 
-    def is_full(item: object) -> bool:
+    def is_full(answer: Answer) -> bool:
         nonlocal bytes_left, items_left
-        items_left -= 1
-        bytes_left -= 16 if type(item) in NUMBERS else bytes_in(item)
+        if type(answer) is tuple:
+            items_left -= 1
+            bytes_left -= 16 if type(answer[0]) in NUMBERS else bytes_in(answer[0])
         return items_left <= 0 or bytes_left <= 0 or clock() >= until
 
-    def is_enough(_: object) -> bool:
+    def is_enough(answer: Answer) -> bool:
         nonlocal items_left
-        items_left -= 1
+        items_left -= type(answer) is tuple
         return items_left <= 0
 
     return is_full if isinstance(most, TimeBudget) else is_enough

@@ -1,11 +1,11 @@
 """What a cluster decides, written down, so that a run can be repeated in one process.
 
-The driver and every actor are deterministic. Not determined on a cluster are the order in which answers arrive, how many items a
-call with a time budget brings, who dies and when a restart happens, and what the clock says. A recording holds just that, a line
+The driver and every actor are deterministic. Not determined on a cluster are the order in which answers arrive, how much a
+call with a time budget does, who dies and when a restart happens, and what the clock says. A recording holds just that, a line
 for each event in the order in which the driver saw them:
 
     n 12.25         the clock was read
-    c 3 5:2 7!      these calls, by number, were seen answered: the second with two items, the third was lost
+    c 3 5:2 7!      these calls, by number, were seen answered: the second after two polls, the third was lost
     o 120 8         the same, while somebody asked from outside the plan, after 120 answers of its sink
     r workers 1     an actor was restarted; with a third word, as above
     d workers 1 120 an actor was found dead, as above, when it had none of these calls
@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 from tflow.errors import CheckpointError
 from tflow.runtime.base import Call, Mailbox
-from tflow.runtime.host import Reply, Request
+from tflow.runtime.host import EVERYTHING, Polls, Reply, Request
 from tflow.runtime.local import LocalRuntime
 from tflow.runtime.observer import RunObserver
 from tflow.types import TimeBudget
@@ -51,30 +51,30 @@ class Arrival(NamedTuple):
     """A call whose answer the driver has seen."""
 
     number: int
-    items: int
-    """How many the answer brought, if that is not determined; ``LOST`` if the call was lost."""
+    polls: int
+    """How often the actor was asked for an item, where the call did not bring all that there was; ``LOST`` if it was lost."""
     survived: bool = False
     """It was lost, and its actor was not."""
 
     def __str__(self) -> str:
-        if self.items == LOST:
+        if self.polls == LOST:
             return f"{self.number}{'?' if self.survived else '!'}"
-        return f"{self.number}:{self.items}" if self.items else str(self.number)
+        return f"{self.number}:{self.polls}" if self.polls else str(self.number)
 
     @staticmethod
     def of(call: Call) -> Arrival:
         if call.lost:
             return Arrival(call.number, LOST, call.actor_survived)
-        request = call.args[0] if call.args else None
-        counted = isinstance(request, Request) and isinstance(request.most, TimeBudget) and isinstance(call.reply, Reply)
-        return Arrival(call.number, len(call.reply.items) if counted and isinstance(call.reply, Reply) else 0)
+        request, reply = call.args[0] if call.args else None, call.reply
+        limited = isinstance(request, Request) and request.most != EVERYTHING
+        return Arrival(call.number, reply.polls if limited and isinstance(reply, Reply) else 0)
 
     @staticmethod
     def read(word: str) -> Arrival:
         if word[-1] in "!?":
             return Arrival(int(word[:-1]), LOST, word[-1] == "?")
-        number, _, items = word.partition(":")
-        return Arrival(int(number), int(items or 0))
+        number, _, polls = word.partition(":")
+        return Arrival(int(number), int(polls or 0))
 
 
 def surroundings() -> dict[str, str | None]:
@@ -263,8 +263,8 @@ class ReplayRuntime(LocalRuntime):
             arrivals = {arrival.number: arrival for arrival in self.arrivals()}
             for call in [call for call in self.queue if call.mailbox is driver.mailbox]:
                 arrival = arrivals.get(call.number)
-                if arrival is None or arrival.items != LOST:
-                    self.perform_up_to(call, 0 if arrival is None else arrival.items, answers=False)
+                if arrival is None or arrival.polls != LOST:
+                    self.perform_up_to(call, 0 if arrival is None else arrival.polls, answers=False)
         while self.next_is("r") and len(self.events[0]) == 4:  # the run has waited for these, too
             self.restart_named(*self.take("r")[:2])
         with suppress(CheckpointError):  # the recorded run could not be saved either, and went on
@@ -294,7 +294,7 @@ class ReplayRuntime(LocalRuntime):
             call = self.calls.pop(arrival.number, None) or early.get(arrival.number)
             if call is None:
                 raise Differs(f"The run differs from the recorded one at event {self.read}: there is no call {arrival.number}.")
-            if arrival.items == LOST:
+            if arrival.polls == LOST:
                 if call in self.queue:
                     self.queue.remove(call)
                 call.actor_survived, call.reply = arrival.survived, None
@@ -302,15 +302,15 @@ class ReplayRuntime(LocalRuntime):
             elif arrival.number in early:
                 mailbox.finished.append(call)
             else:
-                self.perform_up_to(call, arrival.items)
+                self.perform_up_to(call, arrival.polls)
                 call.finish()
 
-    def perform_up_to(self, call: Call, items: int, *, answers: bool = True) -> None:
+    def perform_up_to(self, call: Call, polls: int, *, answers: bool = True) -> None:
         """Run a call, after those that its actor was sent before it. Without ``answers``, it is answered later."""
         for earlier in [each for each in self.queue if each.shard is call.shard]:
             request = earlier.args[0] if earlier.args else None
-            if earlier is call and items and isinstance(request, Request):
-                earlier.args = (request._replace(most=items),)
+            if earlier is call and polls and isinstance(request, Request):
+                earlier.args = (request._replace(most=Polls(polls)),)
             self.queue.remove(earlier)
             if earlier not in self.performed:
                 self.performed.add(earlier)

@@ -83,6 +83,7 @@ Fields = tuple[
     int,
     Sequence[Sequence[int]],
     Sequence[tuple[int | str, int, int, int]],
+    int,
 ]
 Answer = Fields | list[Any]  # Any: the same fields
 """A reply as it is sent. As a list, which Ray sends without pickling, if it has only numbers and the like; then two numbers say
@@ -98,9 +99,9 @@ def pack_reply(reply: Reply, shard: Shard, versions: Mapping[str, int]) -> Answe
     plain = reply.error is None and not reply.spans
     if isinstance(origins, range) and plain and SILENT.issuperset(map(type, reply.items)):
         ends = [origins.start, origins.stop]
-        return [reply.items, ends, reply.unused, reply.ended, None, reply.env_steps, [*map(list, readings)], []]
+        return [reply.items, ends, reply.unused, reply.ended, None, reply.env_steps, [*map(list, readings)], [], reply.polls]
     spans = [(what, began, ended, number) for what, began, ended, number in reply.spans]
-    return reply.items, origins, reply.unused, reply.ended, reply.error, reply.env_steps, readings, spans
+    return reply.items, origins, reply.unused, reply.ended, reply.error, reply.env_steps, readings, spans, reply.polls
 
 
 def _shortened(given: Sequence[Provenance], shard: Shard, versions: Mapping[str, int]) -> list[object]:
@@ -115,7 +116,7 @@ def _shortened(given: Sequence[Provenance], shard: Shard, versions: Mapping[str,
 
 def unpack_reply(answer: Answer, call: Call) -> Reply:
     """The reply to this call."""
-    items, origins, unused, ended, error, env_steps, readings, spans = answer
+    items, origins, unused, ended, error, env_steps, readings, spans, polls = answer
     pool, index, versions = call.shard.pool.name, call.shard.index, call.piggyback.versions
     counts = {position: Reading(*reading) for position, *reading in readings}
     restored: Sequence[Provenance]
@@ -131,7 +132,7 @@ def unpack_reply(answer: Answer, call: Call) -> Reply:
             for origin in cast("list[int | Provenance]", origins)
         ]
     noted = tuple(WorkSpan(what, began, ended, number) for what, began, ended, number in spans)
-    return Reply(items, restored, unused, ended, error, env_steps, counts, noted)
+    return Reply(items, restored, unused, ended, error, env_steps, counts, noted, polls)
 
 
 def to_slot(value: object, beside: list[object]) -> object:
