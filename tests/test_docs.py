@@ -129,7 +129,12 @@ def code_of(page: str) -> str:
     return "\n".join(blocks((ROOT / "docs" / f"{page}.md").read_text(), "python"))
 
 
-ONE_BY_ONE = "import runpy, sys; [runpy.run_path(page, run_name='__main__') for page in sys.argv[1:]]"
+ONE_BY_ONE = """
+import os, runpy, sys
+for page in sys.argv[1:]:  # each in the folder that it stands in: pages do not know which runs others keep
+    os.chdir(os.path.dirname(page))
+    runpy.run_path(page, run_name="__main__")
+"""
 
 
 @pytest.mark.parametrize(
@@ -137,10 +142,12 @@ ONE_BY_ONE = "import runpy, sys; [runpy.run_path(page, run_name='__main__') for 
 )
 def test_the_guides_run(pages: list[str], tmp_path: Path) -> None:
     """One after the other in a process of their own, which has to import torch only once."""
-    for page in pages:
-        (tmp_path / f"{page}_guide.py").write_text(code_of(page))
+    files = [tmp_path / page / f"{page}_guide.py" for page in pages]
+    for page, file in zip(pages, files, strict=True):
+        file.parent.mkdir()
+        file.write_text(code_of(page))
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-c", ONE_BY_ONE, *(f"{page}_guide.py" for page in pages)]
+    command = [sys.executable, "-c", ONE_BY_ONE, *map(str, files)]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, env=environment)
     assert done.returncode == 0, done.stderr
 
