@@ -17,6 +17,7 @@ from tests.commands.test_train import QUICK, SCRIPT
 from tflow import Policy
 from tflow.observe.status import read_status
 from tflow.settings.files import read_file
+from tflow.state import folders
 from tflow.state.folders import checkpoints_in
 
 TRAIN = ("train", "ppo", *QUICK, "--eval-every", "500", "--eval-episodes", "2", "--plain")
@@ -76,7 +77,11 @@ def test_a_finished_run_goes_on_with_a_new_end_and_says_so_without_one(
         (("--resume", "run", "--seed", "3"), "--resume takes the settings of its run; leave out --seed."),
         (("--resume", "run", "--stop-steps", "900", "--lr", "0.1"), "is of another plan"),
         (("ppo", "--save-every", "soon"), "save_every must be a time such as 30s, 5m or 2h, or a number of env steps"),
-        (("--resume", "bare", "--stop-steps", "900"), "There is no checkpoint in bare."),
+        (
+            ("--resume", "bare", "--stop-steps", "900"),
+            "There is no checkpoint in bare: it ended before one was written. tflow train --config bare/config.toml starts again",
+        ),
+        (("--resume", "run", "--stop-steps", "10"), "env steps already, and --stop-steps 10 is not beyond that."),
     ],
 )
 def test_sentences(tmp_path: Path, typed: Typed, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], said: str) -> None:
@@ -89,6 +94,20 @@ def test_sentences(tmp_path: Path, typed: Typed, monkeypatch: pytest.MonkeyPatch
     assert said in err
 
 
+def test_a_run_without_a_checkpoint_does_not_offer_to_go_on(
+    tmp_path: Path, typed: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*args: object, **options: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(folders, "_write", full)
+    code, out, _ = typed(*TRAIN, "--out", "run", "--stop-steps", "100")
+    assert code == 0
+    assert "tflow eval run" in out
+    assert "--resume" not in out
+
+
 def test_a_run_that_still_runs_is_not_resumed(tmp_path: Path, typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert typed(*TRAIN, "--out", "run", "--stop-steps", "300")[0] == 0
@@ -96,10 +115,13 @@ def test_a_run_that_still_runs_is_not_resumed(tmp_path: Path, typed: Typed, monk
     (tmp_path / "run" / "run.json").write_text(json.dumps({**status, "status": "running"}))  # this very process
     code, _, err = typed("train", "--resume", "run", "--stop-steps", "600")
     assert (code, err) == (2, f"--resume: the run in run is still running, as process {os.getpid()}. End it first.\n")
-    for other in ({"process_began": "1"}, {"host": "elsewhere"}):  # another process with that number, another machine
+    for until, other in (
+        ("600", {"process_began": "1"}),
+        ("900", {"host": "elsewhere"}),
+    ):  # another process with that number, another machine
         (tmp_path / "run" / "run.json").write_text(json.dumps({**status, "status": "running", **other}))
         assert read_status(tmp_path / "run")["status"] == ("killed" if "process_began" in other else "running")
-        assert typed("train", "--resume", "run", "--stop-steps", "600", "--plain")[0] == 0
+        assert typed("train", "--resume", "run", "--stop-steps", until, "--plain")[0] == 0
 
 
 def test_interrupted_before_the_first_report(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ from tflow.observe.view import clock
 from tflow.rl.envs.env_spec import EnvSpec
 from tflow.rl.metrics import Metrics
 from tflow.rl.policy.files import BEST, LATEST, file_of
-from tflow.state.folders import CHECKPOINTS, checkpoint_in, checkpoints_in
+from tflow.state.folders import CHECKPOINTS, checkpoint_in, checkpoints_in, read_manifest
 
 RUNS = Path("runs")
 INTERRUPTED = 130
@@ -84,8 +84,11 @@ def resume_run(
     if not (folder / CONFIG).exists():
         said = f"has no {CONFIG}, so tflow train has not written it" if folder.exists() else "does not exist"
         raise PlanError(f"--resume: {folder} {said}. In Python, train(plan, resume=...) goes on with a plan of your own.")
-    checkpoint_in(folder, refused=lambda why: None)  # else there is nothing to go on from
     ended, stops = outcome_of(folder), {name: options.get(name) for name in STOPS}
+    if not checkpoints_in(folder / CHECKPOINTS):
+        again = f"{tool('tflow')} train --config {folder / CONFIG}"
+        raise PlanError(f"There is no checkpoint in {folder}: it ended before one was written. {again} starts again.")
+    reached = read_manifest(checkpoint_in(folder, refused=lambda why: None)).get("env_steps", 0)
     if any(stops.values()):  # a new end replaces the old one
         options = {**options, **{name: given or "none" for name, given in stops.items()}}
     elif ended is not None:
@@ -93,6 +96,11 @@ def resume_run(
             f"--resume: the run in {folder} has finished: {ended}. Say how far it goes on, such as --stop-steps 1000000."
         )
     choice = chosen(words, options, folder / CONFIG)
+    if stops["stop_steps"] is not None and reached >= (choice.run.stop_steps or math.inf):
+        raise PlanError(
+            f"--resume: the run in {folder} is at {reached:,} env steps already, and --stop-steps {choice.run.stop_steps} is not "
+            "beyond that. Say a larger number."
+        )
     same_kernels(choice.run.runtime)
     record = bool(recordings_in(folder)) if record is None else record
     tell(trained(choice, folder, plain=plain, resume=folder, record=record, trace=trace), folder)
