@@ -162,6 +162,33 @@ def test_the_end_is_told_however_it_came(tmp_path: Path) -> None:
     assert (told[0]["status"], told[0]["outcome"], told[0]["updates"]) == ("interrupted", "interrupted", 1)
 
 
+def test_a_run_that_cannot_begin_leaves_nothing_behind(tmp_path: Path) -> None:
+    told: list[object] = []
+
+    class Begins:
+        def __init__(self, facts: RunFacts) -> None:
+            facts.kept_id("begins", lambda: "1")
+
+        def write(self, row: Mapping[str, float]) -> None: ...
+        def finish(self, summary: Mapping[str, object]) -> None:
+            told.append(summary["status"])
+
+    def keyless(facts: RunFacts) -> Any:  # Any: it makes none
+        raise RuntimeError("no API key")
+
+    folder = tmp_path / "run"
+    with pytest.raises(PlanError, match="'keyless' cannot begin: RuntimeError: no API key"):
+        SMALL.run(callbacks=[RunFolder(folder, loggers=[Begins, keyless])]).finish()
+    assert not folder.exists()
+    assert told == ["failed"], "it does not wait for a run that never began"
+    folder.mkdir()
+    (folder / "mine.txt").write_text("mine")
+    with pytest.raises(PlanError, match="no API key"):
+        SMALL.run(callbacks=[RunFolder(folder, loggers=[keyless])]).finish()
+    assert [each.name for each in folder.iterdir()] == ["mine.txt"]
+    SMALL.run(stop=Stop(updates=1), callbacks=[RunFolder(folder)]).finish()
+
+
 class Offered:
     """A logger of another package."""
 

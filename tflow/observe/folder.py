@@ -144,21 +144,44 @@ class RunFolder(Callback):
     def started(self, run: TrainingRun) -> None:
         if not self.resumes(run) and any((self.path / name).exists() for name in WRITTEN):
             raise PlanError(f"There is a run in {str(self.path)!r} already. Choose another folder, or remove that one.")
+        there = self.path.exists()
+        before = set(self.path.glob("*"))
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             self._begin(run)
         except OSError as error:
+            self._undo(before, error, keep=there)
             raise PlanError(f"Cannot make the run folder {str(self.path)!r}: {error.strerror}.") from None
+        except Exception as error:  # of a logger, for one
+            self._undo(before, error, keep=there)
+            raise
+
+    def _undo(self, before: set[Path], error: Exception, *, keep: bool) -> None:
+        """A run that cannot begin leaves nothing behind: neither files nor loggers that wait for it."""
+        for logger in self._loggers:
+            with suppress(Exception):  # the first error is told
+                logger.finish({"status": "failed", "outcome": str(error)})
+        for path in set(self.path.glob("*")) - before:
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+        if not keep:
+            with suppress(OSError):  # somebody else has written something there
+                self.path.rmdir()
 
     def _begin(self, run: TrainingRun) -> None:
         """Write settings and plan, before anything is sampled."""
+        self._loggers = []
         self._facts = facts_of(run)
         self._describe(run)
         manifest = read_manifest(run.resumed_from) if run.resumed_from is not None and self.resumes(run) else {}
         before = manifest.get("folder", {})
         after = step_of(manifest) if manifest else None
         facts = RunFacts(self.path.resolve().name, self.path, settings_of(run), after)
-        self._loggers = [*begin_loggers(self.loggers, facts), *loggers_in(self.path, after)]
+        for logger in begin_loggers(self.loggers, facts):
+            self._loggers.append(logger)
+        self._loggers += loggers_in(self.path, after)
         self._told = (manifest.get("env_steps"), manifest.get("updates"), before.get("evaluations"))
         best = before.get("best")
         self._evaluations, self.best = before.get("evaluations", 0), float("-inf") if best is None else best
