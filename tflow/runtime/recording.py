@@ -27,13 +27,14 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TextIO
+from typing import TYPE_CHECKING, NamedTuple
 
 from tflow.errors import CheckpointError
 from tflow.runtime.base import Call, Mailbox
 from tflow.runtime.host import EVERYTHING, Polls, Reply, Request
 from tflow.runtime.local import LocalRuntime
 from tflow.runtime.observer import RunObserver
+from tflow.runtime.side_file import SideFile
 from tflow.types import TimeBudget
 
 if TYPE_CHECKING:
@@ -86,20 +87,14 @@ def surroundings() -> dict[str, str | None]:
 
 
 class RunRecorder(RunObserver):
-    """Writes down what happens. The file is made when something does: a run that never begins writes over no other."""
+    """Writes down what happens."""
 
     def __init__(self, path: Path, plan: str, seed: int, resumes: str | None = None) -> None:
-        self.path = path
+        self.file = SideFile(path, "The recording")
         self.facts: dict[str, object] = {"plan": plan, "seed": seed, "resumes": resumes, **surroundings()}
-        self.file: TextIO | None = None
-        self.closed = False
 
     def write(self, *words: object) -> None:
-        if self.closed:  # the clock of a run can be read when it is over
-            return
-        if self.file is None:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self.file = self.path.open("w", encoding="ascii")
+        if self.file.file is None:
             self.file.write(f"{json.dumps(self.facts)}\n")
         self.file.write(f"{' '.join(map(str, words))}\n")
 
@@ -123,8 +118,7 @@ class RunRecorder(RunObserver):
 
     def saved(self, *, turn: int, settled: bool) -> None:
         self.write("s", turn, "settled" if settled else "queued")
-        if self.file is not None:
-            self.file.flush()  # a run that is killed is resumed from here
+        self.file.flush()  # a run that is killed is resumed from here
 
     def kept(self, *, turn: int) -> None:
         self.write("k", turn)
@@ -134,9 +128,7 @@ class RunRecorder(RunObserver):
         self.write("h", items, digest)
 
     def close(self) -> None:
-        self.closed = True
-        if self.file is not None:
-            self.file.close()
+        self.file.close()  # the clock of a run can be read when it is over
 
 
 class Differs(CheckpointError):

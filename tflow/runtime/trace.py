@@ -16,10 +16,11 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 from tflow.runtime.host import name_of
 from tflow.runtime.observer import RunObserver, WorkSpan
+from tflow.runtime.side_file import SideFile
 
 if TYPE_CHECKING:
     from tflow.runtime.base import Call
@@ -51,7 +52,7 @@ class ActorClock:
 
 
 class RunTrace(RunObserver):
-    """Writes a trace while the run goes on. The file is made when something happens.
+    """Writes a trace while the run goes on.
 
     Args:
         path: The file.
@@ -59,13 +60,12 @@ class RunTrace(RunObserver):
     """
 
     def __init__(self, path: Path, driver: Driver) -> None:
-        self.path, self.driver = path, driver
+        self.file, self.driver = SideFile(path, "The trace"), driver
         self.began = perf_counter_ns()
         self.labels = {position: node.label for node, position in driver.positions.items()}
         self.spans: list[WorkSpan] = []
         """What the driver did since the last events were written."""
         driver.spans = self.spans
-        self.file: TextIO | None = None
         self.count = 0
         self.sent: dict[int, int] = {}
         """When calls were sent that are not answered, by number."""
@@ -104,7 +104,7 @@ class RunTrace(RunObserver):
                 self.answered(call, sent, now, waited)
         self.line({"ph": "C", "name": "calls in flight", "args": {"calls": len(self.sent)}}, DRIVER, now)
         if self.count > MOST_EVENTS:
-            log.warning("The trace has %s events and ends here; the run goes on. It is in %s.", f"{self.count:,}", self.path)
+            log.warning("The trace has %s events and ends here; the run goes on. It is in %s.", f"{self.count:,}", self.file.path)
             self.close()
 
     def answered(self, call: Call, sent: int, now: int, waited: int | None) -> None:
@@ -138,15 +138,15 @@ class RunTrace(RunObserver):
         if self.is_open:
             self.write_driver()
             self.driver.spans = None
-            if self.file is not None:
+            if self.count:
                 self.file.write("\n]\n")
-                self.file.close()
+            self.file.close()
 
     # ------------------------------------------------------------------- what is written
 
     @property
     def is_open(self) -> bool:
-        return self.driver.spans is self.spans
+        return self.driver.spans is self.spans and not self.file.closed
 
     def write_driver(self) -> None:
         """What the driver did meanwhile."""
@@ -201,14 +201,12 @@ class RunTrace(RunObserver):
 
     def put(self, event: str) -> None:
         self.count += 1
-        if self.file is None:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self.file = self.path.open("w", encoding="utf-8")
+        if self.count > 1:
+            self.file.write(f",\n{event}")
+        else:
             self.file.write(f"[\n{event}")
             self.name_process(DRIVER[0], "driver")
             self.line({"ph": "M", "name": "thread_name", "args": {"name": "driver"}}, DRIVER)
-        else:
-            self.file.write(f",\n{event}")
 
 
 def call_name(call: Call) -> str:
