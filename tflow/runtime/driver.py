@@ -75,6 +75,8 @@ class Driver(Site):
         """How long it took to make the actors, each time the run was started or resumed."""
         self.waited_ns = 0
         """How long it has waited for answers; on the local runtime, actors work meanwhile."""
+        self.looked_at = self.attentive_since = self.watches_at = 0.0
+        """When the driver last looked for answers, since when it does so without long pauses, and when it next watches actors."""
         self.numbers = count(1)
         self.turns = 0
         """Answers of the sink so far, if they are recorded or repeated: they say when somebody asked from outside."""
@@ -218,6 +220,8 @@ class Driver(Site):
     def collect(self, *, timeout: float | None = None) -> None:
         """Wait until a call is finished or a timer rings, then tell the owners of all that are finished."""
         self.has_waited(arrivals=False)
+        if self.runtime.has_processes:
+            self._pay_attention()
         if self.runtime.dead or self.timed:
             timeout = self._next_alarm(timeout)
         began = perf_counter_ns()
@@ -230,6 +234,8 @@ class Driver(Site):
         if self.spans is not None:
             self.spans.append(WorkSpan("wait", began, ended))
         self.see_finished()
+        if self.runtime.has_processes:
+            self._watch_others()
 
     def has_waited(self, *, arrivals: bool = True) -> None:
         """The driver has looked for answers, and found some."""
@@ -270,12 +276,28 @@ class Driver(Site):
             for shard in {call.shard: None for call in self.mailbox.in_flight}:
                 self._watch(shard)
 
+    def _pay_attention(self) -> None:
+        """Count from here on if the driver was away for long: answers may have come meanwhile, and it is not the actors that
+        are slow."""
+        now = self.runtime.now()
+        if now - self.looked_at > PATIENCE_S:
+            self.attentive_since = now
+
+    def _watch_others(self) -> None:
+        """Now and then, look at the actors that have not answered while others did."""
+        self.looked_at = self.runtime.now()
+        if self.looked_at >= self.watches_at:
+            self.watches_at = self.looked_at + PATIENCE_S / 2
+            for shard in {call.shard: None for call in self.mailbox.in_flight}:
+                self._watch(shard)
+
     def _watch(self, shard: LiveShard) -> None:
         """Look at an actor that has not answered for a while."""
         oldest = next(iter(shard.in_flight), None)
         if oldest is None or shard.handle is None:
             return
-        waited = self.runtime.now() - max(oldest.sent_at, shard.last_answer_at, self.runtime.up_since(shard.handle))
+        since = max(oldest.sent_at, shard.last_answer_at, self.runtime.up_since(shard.handle), self.attentive_since)
+        waited = self.runtime.now() - since
         limit = self.runtime.hung_after
         if limit is not None and waited > max(LEAST_HANG_S, limit * shard.longest_call_s):
             self.runtime.kill(shard.handle)
