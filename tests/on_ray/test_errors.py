@@ -234,3 +234,22 @@ def test_an_exit_in_user_code_is_an_error_and_not_a_death() -> None:
             next(run)
         assert caught.value.shard == "Leaver[0]"
         assert run.ledger.calls.lost == 0
+
+
+# --------------------------------------------------------------------------- what ps says
+
+
+class Titled:
+    def __init__(self, _: Shard) -> None:
+        self.calls = 0
+
+    def title(self) -> str:
+        """What ``ps`` shows while the actor works."""
+        return Path("/proc/self/cmdline").read_bytes().rstrip(b"\0").decode()
+
+
+@pytest.mark.parametrize("per_call", [1, 2])
+def test_processes_are_called_by_their_shards_while_they_work(per_call: int) -> None:
+    stream = from_actors(create_actors(Titled, num=2, name="titled"), Titled.title).gather_async(per_call=per_call)
+    with ray_session() as session, stream.take(12).run(runtime=session) as run:
+        assert {*run} == {"ray::titled[0]", "ray::titled[1]"}

@@ -167,12 +167,16 @@ class Handle:
         sought: str,
     ) -> None:
         self.actor = actor
-        self.direct = Ways(actor.do, actor.again)
-        self.by_ref = Ways(actor.do_by_ref.options(num_returns=2), actor.again_by_ref.options(num_returns=2))
+        by = place_of(shard)  # by which Ray calls the process meanwhile
+        self.direct = Ways(actor.do.options(name=by), actor.again.options(name=by))
+        self.by_ref = Ways(
+            actor.do_by_ref.options(num_returns=2, name=by),
+            actor.again_by_ref.options(num_returns=2, name=by),
+        )
         self.latest = b""
         """The message that it was sent last, if nothing went beside it."""
         self.pool = shard.actors
-        self.place = place_of(shard)
+        self.place = by
         self.needs = needs
         self.start_report: Any = actor.hello.remote()  # Any: a ref
         self.spawned_at = spawned_at
