@@ -32,6 +32,8 @@ NOTHING: Mapping[str, Array] = MappingProxyType({})
 Sampled = Literal["obs", "actions", "rewards", "terminated", "truncated", "t", "logp", "values"]
 """The columns of a rollout: ``t`` is the step within the episode, ``logp`` the log-probability under the policy that acted,
 ``values`` its value estimates (``finals`` has those of the final observations)."""
+SLOT = "slot"
+"""The name in ``finals`` of the env, or the agent in one, that a piece is from: its number over all workers."""
 
 
 class Batch(Frozen, Columnar[Kc]):
@@ -179,8 +181,9 @@ class Batch(Frozen, Columnar[Kc]):
         ends, finals = self.ends[first : last + 1] - start, {n: f[first : last + 1] for n, f in self.finals.items()}
         if self.ends[last] != stop - 1:  # cut within a piece: what follows is the next row
             ends = np.append(ends[:-1], stop - 1 - start)
-            known = [name for name in finals if name in self.columns]
-            finals = {name: np.concatenate([finals[name][:-1], self.columns[name][stop : stop + 1]]) for name in known}
+            following = {name: self.columns[name][stop : stop + 1] for name in finals if name in self.columns}
+            following |= {SLOT: finals[SLOT][-1:]} if SLOT in finals else {}
+            finals = {name: np.concatenate([finals[name][:-1], row]) for name, row in following.items()}
         share = self.env_steps * stop // rows - self.env_steps * start // rows
         columns = {name: column[start:stop] for name, column in self.columns.items()}
         return self._like(columns, ends, finals, share, self.summary if start == 0 else None)

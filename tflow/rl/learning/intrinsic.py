@@ -14,13 +14,13 @@ from tflow.live import Live
 from tflow.rl.data import estimators
 from tflow.rl.data.advantages import ComputeAdvantages
 from tflow.rl.data.arrays import Array
-from tflow.rl.data.batch import Batch, Rollout, Sampled
+from tflow.rl.data.batch import SLOT, Batch, Rollout, Sampled
 from tflow.rl.learning.losses import LossValue, PPOLoss, actor_critic
 from tflow.rl.learning.parts import Part
 from tflow.rl.learning.training import check_training
 from tflow.rl.policy.policy_spec import ActorCriticSpec, CuriousSpec
 from tflow.rl.rollout.worker_spec import AnyWorkers
-from tflow.types import LiveOp, Sync
+from tflow.types import StatefulLiveOp, Sync
 
 if TYPE_CHECKING:
     from tflow.rl.learning.learner import Learner
@@ -104,11 +104,16 @@ class TwoStreams:
         check.positive("TwoStreams", "keep", self.keep)
 
 
-class ComputeIntrinsicRewards(LiveOp[Rollout, Curious, Sync]):
+SoFar: TypeAlias = Mapping[int, float]
+"""The discounted sum of the intrinsic rewards of each env so far, by its number."""
+
+
+class ComputeIntrinsicRewards(StatefulLiveOp[Rollout, Curious, SoFar, Sync]):
     """Adds intrinsic rewards and advantages of both streams to each batch: how wrong the predictor is about where a step led.
 
     Observations are normalised by their running mean and standard deviation and clipped, intrinsic rewards divided by the running
     standard deviation of their returns. Intrinsic returns do not end with an episode: what is new in the next one counts, too.
+    The sums whose standard deviation it is go on from batch to batch.
 
     Args:
         workers: The workers, whose loss is an ``RNDLoss``.
@@ -123,14 +128,17 @@ class ComputeIntrinsicRewards(LiveOp[Rollout, Curious, Sync]):
         self.learners = workers.learners
         self.streams = streams
 
-    def apply(self, live: Live, item: Rollout, /) -> Curious:
-        learner: Learner = live.resident(self.learners[item.policy]).learner
-        return self.added(curious("ComputeIntrinsicRewards", learner.policy), item, learner.rng)
+    def init(self) -> SoFar:
+        return {}
 
-    def added(self, policy: CuriousActorCritic, item: Rollout, rng: np.random.Generator) -> Curious:
-        """The batch with what is added to it."""
+    def step(self, live: Live, state: SoFar, item: Rollout, /) -> tuple[SoFar, Curious]:
+        learner: Learner = live.resident(self.learners[item.policy]).learner
+        return self.added(curious("ComputeIntrinsicRewards", learner.policy), state, item, learner.rng)
+
+    def added(self, policy: CuriousActorCritic, before: SoFar, item: Rollout, rng: np.random.Generator) -> tuple[SoFar, Curious]:
+        """The sums of intrinsic rewards, and the batch with what is added to it."""
         if not len(item):
-            return cast("Curious", item)
+            return before, cast("Curious", item)
         streams, novelty = self.streams, policy.novelty
         outside = ComputeAdvantages(gamma=streams.gamma, lam=streams.lam).compute(item)
         after = policy.vectors_of(item.with_next_obs().untyped(), "next_obs")
@@ -138,7 +146,9 @@ class ComputeIntrinsicRewards(LiveOp[Rollout, Curious, Sync]):
         left, reached = novelty.normalized(policy.vectors_of(item.untyped())), novelty.normalized(after)
         ends = item.ends[~goes_on(item)]
         errors, values, final_values = policy.judged(reached, left, reached[ends])
-        rewards = errors * np.float32(novelty.count_returns(so_far(errors, ends, streams.intrinsic_gamma)))
+        slots = np.repeat(item.finals[SLOT], item.ends - item.starts + 1)
+        sums, following = so_far(errors, slots, before, streams.intrinsic_gamma)
+        rewards = errors * np.float32(novelty.count_returns(sums))
         never = np.zeros(len(item), bool)
         advantages, returns = estimators.gae(
             rewards, values, final_values, never, ends, gamma=streams.intrinsic_gamma, lam=streams.lam
@@ -152,19 +162,32 @@ class ComputeIntrinsicRewards(LiveOp[Rollout, Curious, Sync]):
             "reached": reached,
             "kept": (rng.random(len(item)) < streams.keep).astype(np.float32),
         }
-        return cast("Curious", item.untyped().with_columns(added))
+        return following, cast("Curious", item.untyped().with_columns(added))
 
 
 def goes_on(batch: Rollout) -> Array:
     """Pieces after which the next one is of the same env: its episode is over, and another one has begun."""
-    ends = batch.ends
+    ends, slots = batch.ends, batch.finals[SLOT]
     over = (batch["terminated"] | batch["truncated"])[ends[:-1]]
-    return np.append(over & (batch["t"][batch.starts[1:]] == 0), False)
+    return np.append(over & (batch["t"][batch.starts[1:]] == 0) & (slots[1:] == slots[:-1]), False)
 
 
-def so_far(rewards: Array, ends: Array, gamma: float) -> Array:
-    """The discounted sum of the rewards up to each row, from the beginning of what belongs together."""
-    last = len(rewards) - 1
-    starts = np.append(0, ends[:-1] + 1)
-    none, never = np.zeros(len(ends), np.float32), np.zeros(len(rewards), bool)
-    return estimators.discounted_returns(rewards[::-1], none, never, last - starts[::-1], gamma=gamma)[::-1]
+def so_far(rewards: Array, slots: Array, before: SoFar, gamma: float) -> tuple[Array, SoFar]:
+    """The discounted sum of the rewards of its env up to each row, and the sums of all envs after them.
+
+    Args:
+        rewards: Rewards, those of an env in the order of time.
+        slots: The number of the env of each row.
+        before: The sums before.
+        gamma: The discount factor.
+    """
+    order = np.argsort(slots, kind="stable")  # env by env
+    envs, counts = np.unique(slots, return_counts=True)
+    starts, last = np.cumsum(counts) - counts, len(rewards) - 1
+    known = np.array([before.get(env, 0.0) for env in envs.tolist()], np.float32)
+    never = np.zeros(len(rewards), bool)
+    backwards = estimators.discounted_returns(rewards[order][::-1], known[::-1], never, last - starts[::-1], gamma=gamma)
+    sums = backwards[::-1]
+    found = np.empty_like(sums)
+    found[order] = sums
+    return found, {**before, **dict(zip(envs.tolist(), sums[starts + counts - 1].tolist(), strict=True))}

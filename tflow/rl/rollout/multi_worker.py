@@ -182,7 +182,7 @@ class PolicyAgents:
             found["masks"] = allowed if masks is None else masks
         return found
 
-    def finish(self, turn: Turn, *, summary: object) -> Batch[Sampled]:
+    def finish(self, turn: Turn, *, summary: object, worker: int) -> Batch[Sampled]:
         """Finish the batch of this fragment; open rows are carried over to the next one."""
         waiting = np.flatnonzero(self.last >= 0)
         idle = waiting[self.opened[waiting] < 0]
@@ -207,7 +207,7 @@ class PolicyAgents:
         self.last[:] = -1
         rows = int(done.valid.sum())
         self.moments = self.normalizer.gather(done)
-        return done.finish(env_steps=rows, policy=self.name, summary=summary, values=self.values)
+        return done.finish(env_steps=rows, policy=self.name, summary=summary, values=self.values, worker=worker)
 
     def values(self, finals: Following) -> Array:
         return self.policy.final_values(arrays.nested(finals, "obs"), finals["state"], finals.get("masks"))
@@ -276,7 +276,8 @@ class MultiWorker(RolloutWorker):
                 discarded += gone
             env_steps = self.spec.num_envs * self.spec.fragment
             self.steps += env_steps
-            batches = {name: group.finish(turns[name], summary=None) for name, group in self.agents_of.items()}
+            index = self.shard.index
+            batches = {name: each.finish(turns[name], summary=None, worker=index) for name, each in self.agents_of.items()}
         moments = {name: group.moments for name, group in self.agents_of.items() if group.moments}
         summary = replace(self.summary(finished, discarded), moments=moments)
         return MultiBatch(batches, env_steps=env_steps, summary=summary)

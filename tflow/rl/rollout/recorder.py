@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from tflow.rl.data.arrays import Array
-from tflow.rl.data.batch import Batch
+from tflow.rl.data.batch import SLOT, Batch
 
 Following = Mapping[str, Array]
 """What follows the last row of each piece: the observation, and the state of a recurrent policy."""
@@ -72,8 +72,11 @@ class Recorder:
             self.closed[rows, steps] = True
             self.finals.append((rows * self.steps + steps, following))
 
-    def finish(self, *, env_steps: int, policy: str, summary: object, values: Callable[[Following], Array]) -> Batch[str]:
-        """Make the batch. ``values`` computes the values of the final observations, and of all rows if they were not recorded."""
+    def finish(
+        self, *, env_steps: int, policy: str, summary: object, values: Callable[[Following], Array], worker: int
+    ) -> Batch[str]:
+        """Make the batch. ``values`` computes the values of the final observations, and of all rows if they were not recorded;
+        ``worker`` is the number of the worker."""
         if not self.valid.any():
             return Batch({}, env_steps=env_steps, policy=policy, summary=summary)
         valid, closed = self.valid.reshape(-1), self.closed.reshape(-1)  # only rows that count are ever closed
@@ -90,6 +93,7 @@ class Recorder:
         finals = self._finals(places)
         if len(ends):
             finals["values"] = values(finals)
+        finals[SLOT] = worker * self.slots + places // self.steps
         finals = {name: final for name, final in finals.items() if name != "state"}
         return Batch(columns, ends=ends, finals=finals, env_steps=env_steps, policy=policy, summary=summary)
 

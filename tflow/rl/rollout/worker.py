@@ -503,7 +503,9 @@ class SingleWorker(RolloutWorker):
             lane.cut(recorder, recorder.steps - 1)
         moments = self.normalizer.gather(recorder)
         summary = replace(self.summary(), moments={self.name: moments}) if moments else self.summary()
-        return cast("Rollout", recorder.finish(env_steps=rows, policy=self.name, summary=summary, values=self.values))
+        index = self.shard.index
+        found = recorder.finish(env_steps=rows, policy=self.name, summary=summary, values=self.values, worker=index)
+        return cast("Rollout", found)
 
     def begin(self, seed: int) -> None:
         self.normalizer.returns[:] = 0
