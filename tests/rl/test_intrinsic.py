@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from hypothesis import given
+from hypothesis import strategies as st
 
-from tflow import Batch, PlanError, Policy, Stop
+from tflow import Batch, ConcatRounds, ParallelRollouts, PlanError, Policy, Stop
 from tflow.algos import PPO, RND
+from tflow.envs import EnvSpec
 from tflow.errors import TflowError
 from tflow.losses import RNDLoss
 from tflow.models import MLP
 from tflow.optimizers import Adam
 from tflow.rl.data.arrays import Array
 from tflow.rl.data.batch import Rollout
-from tflow.rl.learning.intrinsic import ComputeIntrinsicRewards, TwoStreams, goes_on, so_far
+from tflow.rl.envs.memory_tasks import RepeatAfterMe
+from tflow.rl.learning.intrinsic import ComputeIntrinsicRewards, SoFar, TwoStreams, goes_on, so_far
 from tflow.rl.learning.learner import Learner
-from tflow.rl.policy.curious import CuriousActorCritic
+from tflow.rl.policy.curious import CuriousActorCritic, merge
+from tflow.rl.policy.network import RunningStatistics
 from tflow.rl.policy.policy_spec import ActorCriticSpec, CuriousSpec, make_policy
 
 SPEC = CuriousSpec(width=8, features=4)
@@ -44,7 +51,8 @@ def rollout(seed: int = 0) -> Rollout:
         "logp": np.full(8, np.log(0.5), np.float32),
         "values": rng.normal(size=8).astype(np.float32),
     }
-    finals = {"obs": rng.normal(size=(3, 2)).astype(np.float32), "values": rng.normal(size=3).astype(np.float32)}
+    following = {"obs": rng.normal(size=(3, 2)).astype(np.float32), "values": rng.normal(size=3).astype(np.float32)}
+    finals = {**following, "slot": np.array([0, 0, 1])}
     batch: Batch[str] = Batch(columns, ends=ends, finals=finals, env_steps=8)
     return cast("Rollout", batch)
 
@@ -52,15 +60,68 @@ def rollout(seed: int = 0) -> Rollout:
 def added(made: CuriousActorCritic, item: Rollout, streams: TwoStreams = STREAMS) -> Batch[str]:
     workers = RND(width=8, features=4).workers(RND(width=8, features=4).loss())
     operator = ComputeIntrinsicRewards(workers, streams)
-    return operator.added(made, item, np.random.default_rng(0)).untyped()
+    return operator.added(made, operator.init(), item, np.random.default_rng(0))[1].untyped()
 
 
 def test_intrinsic_returns_go_on_where_the_next_episode_of_the_same_env_begins() -> None:
     item = rollout()
     assert goes_on(item).tolist() == [True, False, False]
-    np.testing.assert_allclose(
-        so_far(np.arange(1, 9, dtype=np.float32), np.array([3, 7]), 0.5), [1, 2.5, 4.25, 6.125, 5, 8.5, 11.25, 13.625]
-    )
+    sums, _ = so_far(np.arange(1, 9, dtype=np.float32), np.array([0, 0, 0, 0, 1, 1, 1, 1]), {}, 0.5)
+    np.testing.assert_allclose(sums, [1, 2.5, 4.25, 6.125, 5, 8.5, 11.25, 13.625])
+
+
+@pytest.mark.parametrize("length", [100, 50])
+def test_they_never_go_on_in_another_env(length: int) -> None:
+    """Also where all episodes begin and end with the fragment, so that nothing else tells where an env ends."""
+    algorithm = RND(env="tflow/RepeatAfterMe-v0", num_workers=2, num_envs=3, fragment=100, width=8, features=4, model=MLP((8,)))
+    env = EnvSpec(partial(RepeatAfterMe, horizon=length))
+    rollouts = ConcatRounds(ParallelRollouts(replace(algorithm, env=env).workers(algorithm.loss())).gather_rounds())
+    first, second = rollouts.take(2).run()
+    for batch in (first, second):
+        assert batch["t"][batch.starts].tolist() == [0] * len(batch.ends)
+        assert goes_on(batch).tolist() == ([False] * 6 if length == 100 else [True, False] * 6)
+        assert batch.finals["slot"].tolist() == np.repeat(range(6), 100 // length).tolist()
+        assert batch.slice(10, 560).finals["slot"].tolist() == batch.finals["slot"].tolist()
+
+
+@given(
+    rounds=st.lists(st.lists(st.tuples(st.integers(0, 3), st.floats(0, 1, width=32)), min_size=1, max_size=9), max_size=4),
+    gamma=st.sampled_from([0.0, 0.5, 0.99, 1.0]),
+)
+def test_sums_of_intrinsic_rewards_go_on_from_batch_to_batch(rounds: list[list[tuple[int, float]]], gamma: float) -> None:
+    sums, expected = cast("SoFar", {}), dict.fromkeys(range(4), 0.0)
+    for rows in rounds:
+        slots, rewards = (np.array(each) for each in zip(*rows, strict=True))
+        found, sums = so_far(rewards.astype(np.float32), slots, sums, gamma)
+        for (slot, reward), value in zip(rows, found, strict=True):
+            expected[slot] = gamma * expected[slot] + reward
+            assert value == pytest.approx(expected[slot], rel=1e-4, abs=1e-6)
+    assert all(sums[slot] == pytest.approx(expected[slot], rel=1e-4, abs=1e-6) for slot in sums)
+
+
+def test_what_was_gathered_before_counts_for_the_scale() -> None:
+    made, item = policy(), rollout()
+    workers = RND(width=8, features=4).workers(RND(width=8, features=4).loss())
+    operator, rng = ComputeIntrinsicRewards(workers, STREAMS), np.random.default_rng(0)
+    sums, seen, totals = operator.init(), list[float](), [0.0, 0.0]
+    for _ in range(3):
+        sums, found = operator.added(made, sums, item, rng)
+        errors = found["intrinsic_rewards"] / float(made.novelty.returns.scale)
+        for row, error in enumerate(errors.tolist()):
+            totals[row // 4] = 0.8 * totals[row // 4] + error
+            seen.append(totals[row // 4])
+    after = made.novelty.returns.moments()
+    assert after is not None
+    np.testing.assert_allclose(after.variance, np.var(seen), rtol=1e-3)
+
+
+def test_moments_of_many_batches_are_merged_without_drift() -> None:
+    statistics = RunningStatistics("x", (1,))
+    for _ in range(300):
+        merge(statistics, np.array([[-1e-4], [1e-4]]))
+    after = statistics.moments()
+    assert after is not None
+    np.testing.assert_allclose(after.variance, 1e-8, rtol=1e-3)
 
 
 def test_both_streams_by_slow_formulas() -> None:

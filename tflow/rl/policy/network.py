@@ -182,6 +182,10 @@ class CombinedEncoder(nn.Module):
         return features
 
 
+LEAST_VARIANCE = 1e-8
+"""Added to what is divided by."""
+
+
 class RunningStatistics(nn.Module):
     """Mean and standard deviation of a column, set from the moments that workers have gathered."""
 
@@ -200,13 +204,13 @@ class RunningStatistics(nn.Module):
         """Take over moments. ``scale`` is 1 over the standard deviation."""
         with torch.no_grad():
             self.mean.copy_(torch.from_numpy(np.array(moments.mean)))
-            self.scale.copy_(torch.as_tensor(1 / np.sqrt(moments.variance + 1e-8)))
+            self.scale.copy_(torch.as_tensor(1 / np.sqrt(moments.variance + LEAST_VARIANCE)))
             self.count.fill_(moments.count)
 
     def moments(self) -> Moments | None:
         """The moments that it was set from, up to rounding; None if there were none."""
         count, mean, scale = int(self.count), *(each.cpu().numpy().astype(np.float64) for each in (self.mean, self.scale))
-        return Moments(count, mean, count / scale**2) if count else None
+        return Moments(count, mean, count * np.maximum(1 / scale**2 - LEAST_VARIANCE, 0.0)) if count else None
 
 
 def normalizable(space: AnySpace) -> dict[str, spaces.Box]:
