@@ -65,6 +65,22 @@ def test_from_runs_to_a_report(runs: Path, typed: Typed) -> None:
     check_trace((runs / "traced" / "trace.json").read_text())
 
 
+def test_runs_can_be_read_on_a_narrow_terminal(tmp_path: Path, typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    spec = "EnvSpec('CartPole-v1', kwargs={'render_mode': None}, wrappers=('gymnasium.wrappers:TimeAwareObservation',))"
+    for name, algo, env in (("first", "/home/me/with/a/long/path/mine.py:MyPPO", "CartPole-v1"), ("second", "ppo", spec)):
+        path = tmp_path / "runs" / name
+        path.mkdir(parents=True)
+        (path / "config.toml").write_text(f"[run]\nalgo = {json.dumps(algo)}\n")
+        status = {"status": "finished", "env": env, "metrics": {"env_steps": 1_234_567}}
+        (path / "run.json").write_text(json.dumps(status))
+    code, out, _ = typed("runs")
+    assert code == 0
+    assert max(map(len, out.splitlines())) <= 80
+    assert all(word in out for word in ("runs/first", "runs/second", "finished", "mine.py:MyPPO", "CartPole-v1+", "1,234,567"))
+
+
 def test_a_run_that_was_not_traced_is_run_again(runs: Path, typed: Typed) -> None:
     before = (runs / "both" / "seed-0" / "run.json").read_bytes()
     code, out, err = typed("trace", "runs/both/seed-0", "--seconds", "0.2", "-o", "mine.json")

@@ -131,6 +131,33 @@ def test_several_envs_have_a_panel_each_and_a_score_over_all(folder: Path, tmp_p
     assert "Over all envs" in check_page(page(asked_runs(kinds))).text
 
 
+def test_a_seed_counts_once_however_often_it_ran(tmp_path: Path) -> None:
+    first = by_hand(tmp_path / "a", [{"env_steps": 10, "return": 1.0}], seed=0)
+    longer = by_hand(tmp_path / "b", [{"env_steps": 10, "return": 2.0}, {"env_steps": 20, "return": 5.0}], seed=0)
+    other = by_hand(tmp_path / "c", [{"env_steps": 20, "return": 7.0}], seed=1)
+    for path in (first, longer, other):
+        (path / "config.toml").write_text('[run]\nalgo = "ppo"\n')
+    (alone,) = grouped(asked_runs([first, longer, first]))
+    assert (alone.count, alone.scores) == ("2 of 1 seed", [5.0])
+    (both,) = grouped(asked_runs([first, longer, other]))
+    assert (both.count, both.scores) == ("3 of 2 seeds", [5.0, 7.0])
+    found = check_page(page(both.runs)).text
+    assert "ppo on E-v0, 3 runs" in found
+    assert "interquartile mean of 2 seeds" in found
+    assert "score of 1 seed" in check_page(page(alone.runs)).text
+
+
+def test_a_group_of_many_settings_and_folders_is_not_named_by_one_of_them(tmp_path: Path) -> None:
+    for name in ("a", "b", "c", "d"):
+        path = by_hand(tmp_path / name, [{"env_steps": 10, "return": 1.0}], seed="abcd".index(name))
+        value = "x" if name == "d" else "y"
+        settings = [{"name": f"setting_{each}", "value": value, "default": "x"} for each in range(5)]
+        run = [{"name": "algo", "value": "/home/me/mine.py:MyPPO", "default": ""}]
+        (path / "plan.json").write_text(json.dumps({"settings": settings, "run": run}))
+    names = [group.name for group in grouped(asked_runs([tmp_path]))]
+    assert names == ["mine.py:MyPPO, setting_0 y, ...", "mine.py:MyPPO"]
+
+
 def test_several_policies_have_a_curve_each(tmp_path: Path) -> None:
     run = read_run(made(tmp_path / "run", PPODQN(num_envs=2, num_workers=1, ppo_batch=64)))
     assert {"PPO/return", "DQN/return"} <= set(run.returns)

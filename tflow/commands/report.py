@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from tflow.observe.groups import Group
     from tflow.observe.kept import KeptRun
 
+WIDE = 100
+"""Terminals with fewer columns do not show when a run began: the latest is the last anyway."""
+LEAST_RUN, LEAST_NAME = 12, 8
+"""Columns that folders, and names of algorithms and envs, have at least."""
 RunPaths = Annotated[
     list[Path], typer.Argument(metavar="RUN...", help="Run folders, or folders with runs in them, as --seeds makes them.")
 ]
@@ -88,11 +92,15 @@ def runs_table(found: Sequence[KeptRun]) -> Table:
     from rich.table import Table
     from rich.text import Text
 
+    from tflow.observe.console import Output
+
+    wide = Output().width >= WIDE
     table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("run", overflow="fold", ratio=1)
-    for name in ("state", "algorithm", "env"):
-        table.add_column(name, no_wrap=name != "env", overflow="fold")
-    for name in ("steps", "return", "evaluation", "began"):
+    table.add_column("run", overflow="fold", min_width=LEAST_RUN)
+    table.add_column("state", no_wrap=True)
+    for name in ("algorithm", "env"):
+        table.add_column(name, overflow="fold", min_width=LEAST_NAME)
+    for name in ("steps", "return", "evaluation", *(["began"] if wide else [])):
         table.add_column(name, justify="right", no_wrap=True)
     colours = {"finished": "green", "failed": "red", "killed": "red"}
     for run in found:
@@ -102,12 +110,12 @@ def runs_table(found: Sequence[KeptRun]) -> Table:
         table.add_row(
             Text(str(run.path)),
             Text(run.state, colours.get(run.state, "yellow")),
-            Text(run.algorithm),
-            Text(run.env),
+            Text(run.short_algorithm),
+            Text(run.short_env),
             f"{steps:,.0f}",
             f"{last['return']:.1f}" if "return" in last else "-",
             "-" if evaluated is None else f"{evaluated:.1f}",
-            "-" if run.began is None else f"{run.began.astimezone():%m-%d %H:%M}",
+            *(["-" if run.began is None else f"{run.began.astimezone():%m-%d %H:%M}"] if wide else []),
         )
     return table
 
@@ -122,7 +130,7 @@ def compare(
     """Compare runs: those with the same settings are taken together, whatever their seeds, and told by what differs.
 
     Scores are means of the evaluations in the last tenth of a run, or its last mean return; several seeds give the interquartile
-    mean and its 95 % interval by a stratified bootstrap.
+    mean and its 95 % interval by a stratified bootstrap. Of several runs with one seed, the longest counts.
     """
     from tflow.observe.groups import envs_of, grouped, overall
     from tflow.observe.kept import asked_runs
@@ -140,6 +148,8 @@ def compare(
             typer.echo(f"  {name}: {each.value:.2f} [{each.low:.2f}..{each.high:.2f}]")
     elif len(envs_of(groups)) > 1:
         typer.echo("Not the same algorithms ran on each env, so there is no score over all of them.")
+    if any(len(group.counted) < len(group.runs) for group in groups):
+        typer.echo("Some runs have the same settings and the same seed. A seed counts once, with the longest of its runs.")
     if any(not group.scores for group in groups):
         typer.echo("No score: no episode has ended, and nothing was evaluated.")
     if output is not None:

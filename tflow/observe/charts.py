@@ -73,15 +73,17 @@ def series(groups: Sequence[Group], curves: Sequence[Sequence[Curve]], *, dots: 
     from tflow.rl.data.bootstrap import spread_of
 
     for hue, (group, own) in enumerate(zip(groups, curves, strict=True)):
-        known = [curve for curve in own if curve]
+        known = [(run, curve) for run, curve in zip(group.runs, own, strict=True) if curve]
+        counted = [curve for run, curve in known if run in group.counted]
         label = "" if len(groups) == 1 else group.name
-        if len(known) == 1:
-            yield Series(label or "value", tuple(known[0]), hue, dots=dots)
-        elif known:
-            found = spread_of(known)
+        if len(counted) == 1:
+            yield Series(label or "value", tuple(counted[0]), hue, dots=dots)
+        elif counted:
+            found = spread_of(counted)
             band = tuple(zip(found.x, found.low, found.high, strict=True))
             yield Series(label or "IQM", tuple(zip(found.x, found.value, strict=True)), hue, band, dots=dots)
-            for run, curve in zip((run for run, curve in zip(group.runs, own, strict=True) if curve), known, strict=True):
+        if len(known) > 1:
+            for run, curve in known:
                 yield Series(named(run), tuple(curve), hue, faint=True)
 
 

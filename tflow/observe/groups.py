@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from tflow.observe.kept import KeptRun
@@ -25,22 +26,34 @@ Different = dict[str, list[str | None]]
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """Runs that differ by their seeds only."""
+    """Runs that differ by their seeds only, if at all."""
 
     name: str
     env: str
     runs: tuple[KeptRun, ...]
 
+    @cached_property
+    def counted(self) -> tuple[KeptRun, ...]:
+        """The runs that statistics are of: of several with one seed, which are no independent draws, the longest."""
+        found: dict[object, KeptRun] = {}
+        for run in self.runs:
+            seed = run.path if run.seed is None else run.seed
+            if seed not in found or reached(run) > reached(found[seed]):
+                found[seed] = run
+        return tuple(found.values())
+
     @property
     def count(self) -> str:
-        """How many runs there are, and how many of them have not ended."""
+        """How many runs there are, how many seeds if these are fewer, and how many runs have not ended."""
         running = sum(each.state == "running" for each in self.runs)
-        return f"{len(self.runs)}, {running} running" if running else str(len(self.runs))
+        seeds = len(self.counted)
+        of_seeds = "" if seeds == len(self.runs) else f" of {seeds} {'seed' if seeds == 1 else 'seeds'}"
+        return f"{len(self.runs)}{of_seeds}{f', {running} running' if running else ''}"
 
     @property
     def scores(self) -> list[float]:
-        """What each run is worth, as far as it is known."""
-        return [each.score for each in self.runs if each.score is not None]
+        """What each seed is worth, as far as it is known."""
+        return [each.score for each in self.counted if each.score is not None]
 
     @property
     def estimate(self) -> Estimate | None:
@@ -48,6 +61,11 @@ class Group:
         from tflow.rl.data.bootstrap import estimate
 
         return estimate([self.scores]) if self.scores else None
+
+
+def reached(run: KeptRun) -> float:
+    """How far a run has come."""
+    return run.last.get(run.progress, 0.0)
 
 
 def all_settings(run: KeptRun) -> dict[str, str]:
@@ -64,16 +82,17 @@ def grouped(runs: Iterable[KeptRun]) -> list[Group]:
         what: tuple[object, ...] = tuple(sorted(own.items())) or (run.path,)  # of a plan of one's own, nothing is known
         members.setdefault((run.env, run.algorithm, what), []).append(run)
     groups = list(members.values())
-    names = names_of([group[0] for group in groups])
+    names = names_of(groups)
     return [Group(name, group[0].env, tuple(group)) for name, group in zip(names, groups, strict=True)]
 
 
-def names_of(runs: Sequence[KeptRun]) -> list[str]:
-    """A short name for each of several runs that differ: the algorithm and which settings it changes that others of its kind do
-    not; or the folder, if that is too much to say or not enough."""
+def names_of(groups: Sequence[Sequence[KeptRun]]) -> list[str]:
+    """A short name for each of several groups: the algorithm and which settings it changes that others of its kind do not. If
+    that is too much to say, the folder that its runs share; or the first of these settings."""
+    firsts = [group[0] for group in groups]
     found: list[str] = []
-    for run in runs:
-        alike = [all_settings(other) for other in runs if other.algorithm == run.algorithm]
+    for group, run in zip(groups, firsts, strict=True):
+        alike = [all_settings(other) for other in firsts if other.algorithm == run.algorithm]
         differing = differences(alike)
         changed = [*run.settings, *(each._replace(name=f"run.{each.name}") for each in run.run_settings)]
         mine = [
@@ -81,12 +100,17 @@ def names_of(runs: Sequence[KeptRun]) -> list[str]:
             for each in changed
             if each.name in differing and each.value != each.default
         ]
-        if run.algorithm == "plan" or len(mine) > MOST_DIFFERENCES or sum(map(len, mine)) > LONGEST_NAME:
-            found.append(run.family if run.algorithm == "plan" else f"{run.algorithm}, {run.family}")
+        families = {each.family for each in group}
+        if run.algorithm == "plan":
+            found.append(run.family)
+        elif len(mine) <= MOST_DIFFERENCES and sum(map(len, mine)) <= LONGEST_NAME:
+            found.append(", ".join([run.short_algorithm, *mine]))
+        elif len(families) == 1:
+            found.append(f"{run.short_algorithm}, {run.family}")
         else:
-            found.append(", ".join([run.algorithm, *mine]))
-    by_env = [(name, run.env) for name, run in zip(found, runs, strict=True)]
-    return [f"{name}, {run.name}" if by_env.count((name, run.env)) > 1 else name for name, run in zip(found, runs, strict=True)]
+            found.append(f"{run.short_algorithm}, {mine[0][:LONGEST_NAME]}, ...")
+    by_env = [(name, run.env) for name, run in zip(found, firsts, strict=True)]
+    return [f"{name}, {run.name}" if by_env.count((name, run.env)) > 1 else name for name, run in zip(found, firsts, strict=True)]
 
 
 def differences(settings: Sequence[dict[str, str]]) -> Different:

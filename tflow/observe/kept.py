@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -25,6 +26,8 @@ MARKS = (STATUS, "metrics.jsonl", "metrics.csv")
 """What makes a folder that of a run."""
 DEEPEST = 3
 """Folders in folders in which runs are looked for."""
+ENV_SPEC = re.compile(r"EnvSpec\((['\"])(.*?)\1, ")
+"""The text of an env with arguments or wrappers."""
 Row = Mapping[str, float]
 Curve = list[tuple[float, float]]
 
@@ -91,6 +94,17 @@ class KeptRun:
     def algorithm(self) -> str:
         """Its name; of a plan of one's own, "plan"."""
         return next((each.value for each in self.run_settings if each.name == "algo" and each.value), "plan")
+
+    @property
+    def short_algorithm(self) -> str:
+        """Its name, without the folder of a file."""
+        return without_folder(self.algorithm)
+
+    @property
+    def short_env(self) -> str:
+        """What it was trained on, without the folder of a file; a + stands for arguments and wrappers."""
+        described = ENV_SPEC.match(self.env)
+        return without_folder(f"{described[2]}+" if described else self.env)
 
     @property
     def env(self) -> str:
@@ -166,6 +180,15 @@ class KeptRun:
             drawn = tuple(DrawnNode(**each) for each in self.plan["nodes"])
             return Graph(str(self.plan["title"]), drawn, tuple(DrawnEdge(**each) for each in self.plan["edges"]))
         return None
+
+
+def without_folder(target: str) -> str:
+    """A file's name for ``folder/FILE.py:NAME``; anything else as it is.
+
+    >>> without_folder("/home/me/mine.py:MyPPO"), without_folder("ALE/Pong-v5")
+    ('mine.py:MyPPO', 'ALE/Pong-v5')
+    """
+    return target.replace("\\", "/").rpartition("/")[2] if ".py:" in target else target
 
 
 def _setting(found: Mapping[str, Any]) -> Setting:  # Any: JSON

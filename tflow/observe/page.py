@@ -20,7 +20,10 @@ from tflow.observe.view import clock
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 """Browsers load nothing for this page, whatever it says."""
-SCORE = "A score is the mean of the evaluations in the last tenth of a run, or its last mean return if it was not evaluated."
+SCORE = (
+    "A score is the mean of the evaluations in the last tenth of a run, or its last mean return if it was not evaluated. Of "
+    "several runs with one seed, the longest counts."
+)
 UNMEASURED = "This run folder has no measurements of its operators: an earlier version wrote it, or nothing was reported yet."
 MEASURED = (
     "Items per second on the edges; in the boxes, how busy an operator was, what it held back on average and at most, and how "
@@ -63,7 +66,7 @@ def title_of(groups: Sequence[Group]) -> str:
     if len(runs) == 1:
         return first
     if len(groups) == 1:
-        return f"{first}, {len(runs)} seeds"
+        return f"{first}, {len(runs)} {'seeds' if len(groups[0].counted) == len(runs) else 'runs'}"
     envs = envs_of(groups)
     return f"{len(groups)} kinds of runs on {envs[0] if len(envs) == 1 else f'{len(envs)} envs'}"
 
@@ -127,7 +130,7 @@ def tiles(group: Group) -> str:
     found: list[tuple[str, str]] = []
     estimate = group.estimate
     if several and estimate is not None:
-        found.append((number(estimate.value), f"interquartile mean of {len(group.scores)} seeds, 95 %: {interval(estimate)}"))
+        found.append((number(estimate.value), worth_of(group, estimate)))
     last = run.last
     if not several:
         found += [(number(last[name]), worded(name)) for name in run.returns if name in last]
@@ -141,11 +144,17 @@ def tiles(group: Group) -> str:
     updates = sum(each.last.get("updates", 0) for each in group.runs)
     found += [(number(steps), "env steps")] if steps else []
     found += [(number(updates), "updates")] if updates else []
-    found += [(clock(seconds), "time" if len(group.runs) == 1 else "time of all seeds")] if seconds else []
+    found += [(clock(seconds), "time" if len(group.runs) == 1 else "time of all runs")] if seconds else []
     found += [(number(steps / seconds), "env steps per second")] if seconds and steps else []
     if not found:
         return '<p class="quiet">Nothing has been reported yet.</p>'
     return '<ul class="tiles">' + "".join(f"<li><b>{escape(v)}</b><span>{escape(k)}</span></li>" for v, k in found) + "</ul>"
+
+
+def worth_of(group: Group, estimate: object) -> str:
+    """Of how many seeds a score is."""
+    seeds = len(group.scores)
+    return "score of 1 seed" if seeds == 1 else f"interquartile mean of {seeds} seeds, 95 %: {interval(estimate)}"
 
 
 def worded(name: str) -> str:
@@ -180,9 +189,9 @@ def learning(groups: Sequence[Group], *, alone: bool) -> str:
         f'<div><div class="right">{chart_svg(each, 520, 300)}</div><div class="down">{chart_svg(each, 360, 260)}</div></div>'
         for each in drawn
     )
-    seeds = max(len(group.runs) for group in groups)
+    seeds = max(len(group.counted) for group in groups)
     said = (
-        "Strong lines are interquartile means over seeds, bands their 95 % bootstrap intervals, thin lines single seeds."
+        "Strong lines are interquartile means over seeds, bands their 95 % bootstrap intervals, thin lines single runs."
         if seeds > 1
         else ""
     )
