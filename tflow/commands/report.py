@@ -95,7 +95,7 @@ def runs_table(found: Sequence[KeptRun]) -> Table:
     from tflow.observe.console import Output
 
     wide = Output().width >= WIDE
-    table = Table(box=None, pad_edge=False, header_style="dim")
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2 if wide else 1, 0, 0))
     table.add_column("run", overflow="fold", min_width=LEAST_RUN)
     table.add_column("state", no_wrap=True)
     for name in ("algorithm", "env"):
