@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tflow.algos
-from tests.laws.world import RUNTIMES
+from tests.laws.world import RUNTIMES, dice
 from tflow import Batch, ComputeAdvantages, ParallelRollouts, PlanError, ReportMetrics, Shard, Stop, create_rollout_workers
 from tflow.algos import DDPPO, PPO, SinglePolicy
 from tflow.errors import ShardFailed, TflowError
@@ -28,7 +28,7 @@ from tflow.rl.learning.gradients import AverageGradients
 from tflow.rl.learning.in_place import AgreeOnBatch, ApplyInPlace, GradientsInPlace, HoldRollout, TakeShare
 from tflow.rl.rollout.worker import SingleWorker
 from tflow.rl.rollout.worker_spec import LearnerSpec
-from tflow.runtime.sim import SimRuntime
+from tflow.runtime.sim import Faults, SimRuntime
 
 loose: Any = tflow.algos  # Any: what checkers would reject, said at run time
 TINY = MLP((8,))
@@ -195,6 +195,29 @@ def test_a_worker_that_dies_is_named_or_leaves_the_group(tmp_path: Path, sync_fr
         found = [next(run) for _ in range(5)]
     assert found[-1].training.updates == 15
     assert found[-1].env_steps - found[-2].env_steps == 20, "of two workers"
+
+
+ASKED: list[int] = []
+
+
+@dataclass(frozen=True)
+class Spied:
+    """A learning rate that tells when it was asked for, also in copies."""
+
+    def at(self, steps: int, /) -> float:
+        ASKED.append(int(steps))
+        return 1e-3
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_schedules_never_run_backwards_when_a_worker_dies(seed: int) -> None:
+    ASKED.clear()
+    algorithm = together(replace(ONE, num_envs=2, fragment=10, epochs=1, lr=Spied()), on_death="skip")
+    with SimRuntime(dice(seed), Faults(dies_before=1, calm=60)) as session, algorithm.plan().run(runtime=session) as run:
+        found = [next(run).env_steps for _ in range(7)]
+    assert sorted(ASKED) == ASKED
+    assert ASKED[-1] > found[0], "else it was not asked"
+    assert found[1] - found[0] > found[-1] - found[-2], "one has died"
 
 
 @pytest.mark.ray

@@ -113,8 +113,8 @@ class WholeBatch(Frozen):
     first: int
     """The worker that reports the weights."""
     rows: int
-    env_steps: int
-    """Of all workers so far."""
+    steps: Mapping[int, int]
+    """Env steps so far of each worker that is there."""
     cut: int
     """Rollouts that were cut."""
     measured: ByColumn
@@ -156,7 +156,7 @@ class AgreeOnBatch(Stateless[list[ShareSize], WholeBatch]):
         return WholeBatch(
             first=min(each.shard for each in item),
             rows=sum(each.rows for each in item),
-            env_steps=sum(each.steps for each in item),
+            steps={each.shard: each.steps for each in item},
             cut=sum(each.cut for each in item),
             measured=measured.get("", {}),
             running=running,
@@ -186,11 +186,12 @@ class TakeShare(ActorOp["RolloutWorker", WholeBatch, list[Minibatch]]):
             raise TflowError(f"{actor.shard.actors}[{actor.shard.index}] was asked to train, but has no rollout.")
         if not item.rows:  # all episodes were discarded
             return []
+        own.steps.update(item.steps)
         own.moments = merged_moments({"": own.moments}, {"": item.running.get(self.policy, {})})[""]
         replica.is_first = actor.shard.index == item.first
         share = replica.loss.share(batch.untyped(), item.measured) if len(batch) else batch.untyped()
         minibatches = -(-item.rows // self.minibatch) if self.minibatch is not None else 1
-        taken = BatchShare(share, item.rows, minibatches, item.env_steps, actor.stops_at, own.moments)
+        taken = BatchShare(share, item.rows, minibatches, sum(own.steps.values()), actor.stops_at, own.moments)
         found = TakeMinibatches(self.epochs, self.pieces).apply(replica, taken)
         replica.shared.described["preempted"] = float(item.cut)
         return found

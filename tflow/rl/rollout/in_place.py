@@ -22,6 +22,8 @@ class InPlace:
         self.replicas: dict[str, Replica] = {}
         self.held: AnyBatch | None = None
         """The latest rollout, until all workers have agreed on how to train on theirs."""
+        self.steps: dict[int, int] = {}
+        """Env steps of each worker, also of those that have left since."""
         self.moments: ByColumn = {}
         """Running statistics of all workers."""
         self.was_cut = False
@@ -30,13 +32,15 @@ class InPlace:
     def state(self) -> dict[str, Any]:  # Any: of all kinds
         """All of it, as data."""
         replicas = {name: replica.state() for name, replica in self.replicas.items()}
-        return {"replicas": replicas, "held": self.held, "moments": self.moments, "was_cut": self.was_cut}
+        own = {"held": self.held, "steps": dict(self.steps), "moments": self.moments, "was_cut": self.was_cut}
+        return {"replicas": replicas, **own}
 
     def load(self, state: Mapping[str, Any]) -> None:  # Any: as above
         """Restore a state, for replicas that are there."""
         for name, saved in state["replicas"].items():
             self.replicas[name].load(saved)
-        self.held, self.moments, self.was_cut = state["held"], state["moments"], state["was_cut"]
+        self.held, self.steps = state["held"], dict(state["steps"])
+        self.moments, self.was_cut = state["moments"], state["was_cut"]
 
 
 @dataclass(frozen=True)
