@@ -11,6 +11,7 @@ from types import ModuleType
 import cloudpickle
 
 from tflow.errors import PlanError
+from tflow.sentences import did_you_mean
 
 SUFFIXES = (".py", ".pyw")
 
@@ -70,10 +71,14 @@ def find(target: str) -> object:
             raise PlanError(f"{target!r} cannot be imported: {type(error).__name__}: {error}.") from error
     found: object = module
     for part in name.split("."):
-        if not hasattr(found, part):
-            offered = ", ".join(sorted(key for key in vars(module) if not key.startswith("_"))[:20]) or "nothing"
-            raise PlanError(f"{where} has no {name!r}. In it: {offered}.")
-        found = getattr(found, part)
+        try:
+            found = getattr(found, part)
+        except AttributeError:
+            known = sorted(key for key in dir(module) if not key.startswith("_"))
+            offered = ", ".join(known[:20]) or "nothing"
+            raise PlanError(f"{where} has no {name!r}.{did_you_mean(name, known)} In it: {offered}.") from None
+        except Exception as error:  # modules may import theirs when they are asked for
+            raise PlanError(f"{target!r} cannot be imported: {type(error).__name__}: {error}.") from error
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from gymnasium.spaces import Box, Discrete
@@ -26,7 +27,7 @@ WRONG: dict[str, str] = {
     "phys2d/CartPole-v1? Import the package that registers it, or write 'package:id'.",
     "train ppo --env phys2d/CartPole-v1": "phys2d/CartPole-v1, env 0: make raised ModuleNotFoundError: No module named 'jax'.",
     "train ppo --env nowhere.py:Env": "There is no file 'nowhere.py'.",
-    "train ppo --env mine.py:Env": "mine.py has no 'Env'. In it: answer, crash, helper.",
+    "train ppo --env mine.py:Env": "mine.py has no 'Env'. In it: answer, crash, helper, maker.",
     "train ppo --env nowhere:Env-v0": "nowhere:Env-v0: needs a module that is not there: No module named 'nowhere'.",
     "train mine.py:answer": "mine.py:answer is not an algorithm: derive a dataclass from one, such as class answer(PPO).",
     "train ppo --epoch 3": "PPO has no field 'epoch'. Did you mean epochs? tflow algos ppo lists them.",
@@ -34,6 +35,21 @@ WRONG: dict[str, str] = {
     "train ppo --no-normalise": "PPO has no field 'no_normalise'. Did you mean normalize or normalize_obs? tflow algos ppo "
     "lists them.",
     "train ppo --lr fast": "PPO: lr must be a number or a schedule such as Linear(1e-3, 0, 100_000); got 'fast'.",
+    "train ppo --lr cosin:1:2": "PPO: lr must be a number or a schedule such as Linear(1e-3, 0, 100_000); got 'cosin:1:2'. Did "
+    "you mean cosine? There are constant:VALUE, linear:START:END, cosine:START:END, exponential:START:END, Piecewise(...), ",
+    "train ppo --lr cosine": "PPO: lr must be a number or a schedule such as Linear(1e-3, 0, 100_000); got 'cosine'. There are "
+    "constant:VALUE, linear:START:END, cosine:START:END, exponential:START:END, Piecewise(...), Warmup(...).",
+    "train ppo --model ResNet": "PPO: model must be auto, a description such as MLP((64, 64)), or FILE.py:NAME of what makes a "
+    "module; got 'ResNet'. There are LSTM(...), GRU(...), GTrXL(...), MLP(...), ImpalaCNN(...), DictEncoder(...), ",
+    "train ppo --wrapper gymnasium.wrappers:TimeLimt": "gymnasium.wrappers has no 'TimeLimt'. Did you mean TimeLimit? In it: ",
+    "train ppo --env-arg suton_barto_reward=true": "--env-arg: CartPole-v1 takes no 'suton_barto_reward'. Did you mean "
+    "sutton_barto_reward?",
+    "train ppo --env mine.py:maker --env-arg sze=7": "--env-arg: maker takes no 'sze'. Did you mean size?",
+    "train ppo --env pettingzoo.fake:lost_v1": "pettingzoo.fake.lost_v1: It is an env for several agents. In Python, make "
+    "workers with create_multi_workers(",
+    "train ppo_dqn --env pettingzoo.fake:lost_v1": "pettingzoo.fake.lost_v1: needs a module that is not there: No module named ",
+    "train ppo --wrapper pettingzoo.fake:lost_v1": "'pettingzoo.fake:lost_v1' cannot be imported: ModuleNotFoundError: No module "
+    "named 'physics'.",
     "train ppo --lr": "PPO: lr needs a value: --lr VALUE.",
     "train ppo --lr=1 --lr=2": "--lr is given twice.",
     "train ppo --num-envs 0": "PPO: num_envs must be at least 1, got 0.",
@@ -128,9 +144,21 @@ class Own(nn.Linear):
         super().__init__(4, 3)
 
 
+class Lazy(ModuleType):
+    """A module that imports its own ones when they are asked for, as PettingZoo does, and cannot."""
+
+    def __getattr__(self, name: str) -> object:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise ModuleNotFoundError("No module named 'physics'")
+
+
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "mine.py").write_text("answer = 42\ndef helper(): pass\ndef crash(space): raise RuntimeError('net oops')\n")
+    (tmp_path / "mine.py").write_text(
+        "answer = 42\ndef helper(): pass\ndef crash(space): raise RuntimeError('net oops')\ndef maker(size): pass\n"
+    )
+    monkeypatch.setitem(sys.modules, "pettingzoo.fake", Lazy("pettingzoo.fake"))
     (tmp_path / "broken.py").write_text("def Env(:\n")
     (tmp_path / "lost.py").write_text("import nowhere\n")
     (tmp_path / "queue.py").write_text("Env = 1\n")

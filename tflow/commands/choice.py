@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from tflow import loading
 from tflow.algos.algorithm import Algorithm, SinglePolicy
@@ -99,9 +100,27 @@ class EnvWords(NamedTuple):
             if not equals or not name.isidentifier():
                 raise PlanError(f"--env-arg is written NAME=VALUE, such as --env-arg size=7; got {word!r}.")
             named[name] = read(value)
+        known = arguments_of(spec)
+        for name in named:
+            if known and name not in known and (meant := did_you_mean(name, known)):
+                raise PlanError(f"--env-arg: {spec.name} takes no {name!r}.{meant}")
         wrappers = [wrapper_named(word) for word in self.wrappers]
         spec = dataclasses.replace(spec, kwargs={**spec.kwargs, **named}, wrappers=(*spec.wrappers, *wrappers))
         return dataclasses.replace(algorithm, env=spec)
+
+
+def arguments_of(spec: EnvSpec) -> list[str]:
+    """The names of what the maker of an env takes; empty if that is not known, or if it takes any."""
+    with suppress(Exception):  # whatever happens in a module of the user's is told when the env is made
+        maker: object = spec.env
+        if isinstance(maker, str):
+            from gymnasium.envs.registration import load_env_creator, registry
+
+            maker = registry[maker].entry_point
+            maker = load_env_creator(maker) if isinstance(maker, str) else maker
+        found = inspect.signature(cast("Callable[..., object]", maker)).parameters
+        return [] if any(each.kind is each.VAR_KEYWORD for each in found.values()) else list(found)
+    return []
 
 
 def preset_of(kind: type[Algorithm], wanted: str, said: Mapping[str, object]) -> Preset | None:

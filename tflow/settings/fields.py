@@ -7,6 +7,7 @@ import dataclasses
 import inspect
 import math
 import numbers
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple, TypeVar
 
@@ -17,7 +18,8 @@ from tflow.algos.names import ALGORITHMS
 from tflow.errors import PlanError
 from tflow.rl.elsewhere import called_here
 from tflow.rl.envs.env_spec import EnvSpec
-from tflow.rl.schedules import Schedule
+from tflow.rl.schedules import NAMED, Schedule
+from tflow.sentences import did_you_mean
 from tflow.settings.values import MODELS, SCHEDULES, UNWRITABLE, read
 
 C = TypeVar("C")
@@ -32,6 +34,14 @@ class Wanted(NamedTuple):
     phrase: str
     described: tuple[type, ...] = ()
     """The descriptions that it may be, if there are some."""
+    named: tuple[str, ...] = ()
+    """Others that are written by name."""
+
+    @property
+    def listed(self) -> list[str]:
+        """All of which one can be chosen; empty if there is no choice."""
+        found = [*self.named, *(f"{each.__name__}(...)" for each in self.described if each.__name__.lower() not in NAMED)]
+        return found if len(found) > 1 else []
 
 
 def _is_number(value: object) -> bool:
@@ -52,6 +62,7 @@ KINDS: dict[str, Wanted] = {
         lambda value: isinstance(value, Schedule) and not isinstance(value, type),
         "a schedule such as Linear(1e-3, 0, 100_000)",
         SCHEDULES,
+        tuple(f"{name}:{'VALUE' if count == 1 else 'START:END'}" for name, (_, count) in NAMED.items()),
     ),
     "EnvLike": Wanted(
         lambda value: isinstance(value, (str, EnvSpec)) or callable(value),
@@ -186,7 +197,16 @@ def _value(where: str, name: str, annotation: str, given: object) -> object:
             return int(value)  # 1e6 is how one writes a million
     phrases = [kind.phrase for kind in kinds]
     allowed = phrases[0] if len(phrases) == 1 else f"{', '.join(phrases[:-1])} or {phrases[-1]}"
-    raise PlanError(f"{where}: {name} must be {allowed}; got {given!r}.")
+    raise PlanError(f"{where}: {name} must be {allowed}; got {given!r}.{_choice(str(given), kinds)}")
+
+
+def _choice(given: str, kinds: Iterable[Wanted]) -> str:
+    """What there is to choose from, where a text was given that is none of it."""
+    listed = [each for kind in kinds for each in kind.listed]
+    if not listed or not given[:1].isalpha():
+        return ""
+    word, known = re.split(r"\W", given)[0], [re.split(r"\W", each)[0] for each in listed]
+    return f"{'' if word in known else did_you_mean(word, known)} There are {', '.join(listed)}."
 
 
 def described(config: object) -> list[tuple[str, object, str]]:

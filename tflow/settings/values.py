@@ -18,6 +18,7 @@ import inspect
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
+from types import ModuleType
 from typing import Any
 
 from tflow import loading, sentences
@@ -143,14 +144,18 @@ def _reads(text: str, value: object) -> bool:
 
 def _own(text: str) -> object:
     """Something of the user's own, ``FILE.py:NAME`` or ``module:NAME``; what is not there is a text, such as gymnasium's
-    ``module:id``."""
+    ``module:id``. An env of PettingZoo is a module, ``pettingzoo.sisl.waterworld_v4``; with a colon it is as good."""
     if loading.is_file(text):
         return loading.find(text)
     if text.endswith(loading.SUFFIXES):
         raise PlanError(f"{text!r} is a file. Say what in it: {text}:NAME.")
     if ":" in text and loading.is_import_path(text):
+        module = text.replace(":", ".")
         with suppress(PlanError):
-            return loading.find(text)
+            found = loading.find(text)
+            return module if isinstance(found, ModuleType) else found
+        if text.startswith("pettingzoo."):  # an env of which something is missing
+            return module
     return text
 
 
