@@ -22,6 +22,7 @@ from tflow.rl.policy.network import (
     Flat,
     Maybe,
     MLPEncoder,
+    NormalizedEncoder,
     RecurrentEncoder,
     TensorObs,
     encode,
@@ -202,7 +203,12 @@ class ActorQ(Policy):
 
     def plain_modules(self) -> tuple[nn.Module, ...]:
         actor = self.net.actor
-        if type(actor) is not ActorNet or not isinstance(actor.encoder, MLPEncoder) or actor.out is None or actor.sde is not None:
+        if (
+            type(actor) is not ActorNet
+            or not isinstance(actor.encoder, (MLPEncoder, NormalizedEncoder))
+            or actor.out is None
+            or actor.sde is not None
+        ):
             return ()
         return actor.encoder, actor.out
 

@@ -24,7 +24,7 @@ from tflow.rl.data.moments import ByColumn, Moments
 from tflow.rl.envs.spaces import ObsLayout, zero_based
 from tflow.rl.policy.flat import FlatWeights, tensor
 from tflow.rl.policy.heads import Categorical, Head, head_for
-from tflow.rl.policy.network import MLPEncoder, RunningStatistics, sees_images, with_layer_norm
+from tflow.rl.policy.network import MLPEncoder, NormalizedEncoder, RunningStatistics, sees_images, with_layer_norm
 from tflow.rl.policy.network_spec import Memory, ModelLike, build_encoder, normalization_of
 from tflow.rl.policy.observations import action_masks, another_size, first_rows, observations
 from tflow.rl.policy.policy_network import ActorCriticNet, QNet
@@ -331,7 +331,7 @@ class ActorCritic(Policy):
 
     def plain_modules(self) -> tuple[nn.Module, ...]:
         net = self.net
-        if type(net) is not ActorCriticNet or not isinstance(net.encoder, MLPEncoder) or net.state_size:
+        if type(net) is not ActorCriticNet or not isinstance(net.encoder, (MLPEncoder, NormalizedEncoder)):
             return ()
         return (net.encoder, net.action) if net.separate_critic else (net.encoder, net.action, net.value)
 
@@ -430,7 +430,7 @@ class QPolicy(Policy):
 
     def plain_modules(self) -> tuple[nn.Module, ...]:
         net = self.net
-        if type(net) is not QNet or not isinstance(net.encoder, MLPEncoder) or net.kind != "scalar":
+        if type(net) is not QNet or not isinstance(net.encoder, (MLPEncoder, NormalizedEncoder)) or net.kind != "scalar":
             return ()
         return (net.encoder, net.advantage) if net.value is None else (net.encoder, net.advantage, net.value)
 

@@ -7,13 +7,14 @@ on every runtime and after every restart. Losses and large batches go through to
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from itertools import islice
+from typing import NamedTuple, cast
 
 import numpy as np
 from torch import Tensor, nn
 
 from tflow.rl.data.arrays import Array, Obs
-from tflow.rl.policy.network import Flat, Layers, MLPEncoder
+from tflow.rl.policy.network import Flat, Layers, MLPEncoder, NormalizedEncoder, RunningStatistics
 
 MOST_PRODUCTS = 2**18
 """Multiplications of a layer. With more, matrix products of numpy take threads of their own, and torch costs little."""
@@ -32,28 +33,45 @@ class Dense(NamedTuple):
     activation: Callable[[Array], object] | None
 
 
-class SmallNet:
-    """Dense layers, some of which follow all others: the heads."""
+class Normal(NamedTuple):
+    """Normalisation by running statistics, over their memory."""
 
-    def __init__(self, body: list[Dense], heads: list[Dense], features: int, first: Tensor) -> None:
-        self.body, self.heads, self.features = body, heads, features
-        self.first, self.address = first, first.data_ptr()
+    mean: Array
+    scale: Array
+    clip: np.float32
+
+
+class SmallNet:
+    """Dense layers, some of which follow all others: the heads. Observations may be normalised before."""
+
+    def __init__(self, normal: Normal | None, body: list[Dense], heads: list[Dense], features: int, memory: list[Tensor]) -> None:
+        self.normal, self.body, self.heads, self.features = normal, body, heads, features
+        self.memory, self.addresses = memory, [each.data_ptr() for each in memory]
         self.most_rows = MOST_PRODUCTS // max(layer.weights.size for layer in (*body, *heads))
 
     @classmethod
     def of(cls, encoder: nn.Module, *heads: nn.Module) -> SmallNet | None:
         """The same as these modules; None if they are of another kind."""
-        if type(encoder) is not MLPEncoder or type(encoder.flat) is not Flat or encoder.flat.discrete:
+        memory: list[Tensor] = [*islice(encoder.parameters(), 1)]
+        normal, plain = None, cast("object", encoder)
+        if type(encoder) is NormalizedEncoder and encoder.names == ("",):
+            statistics = encoder.statistics[0]
+            assert isinstance(statistics, RunningStatistics)
+            if statistics.mean.device.type == "cpu":
+                mean, scale = (each.numpy().reshape(-1) for each in (statistics.mean, statistics.scale))
+                normal, plain = Normal(mean, scale, np.float32(encoder.clip)), encoder.encoder
+                memory.append(statistics.mean)
+        if type(plain) is not MLPEncoder or type(plain.flat) is not Flat or plain.flat.discrete:
             return None
-        body, ends = dense_layers(encoder.layers), [dense_layers(head) for head in heads]
+        body, ends = dense_layers(plain.layers), [dense_layers(head) for head in heads]
         if not body or any(not end or len(end) > 1 or end[0].activation is not None for end in ends):
             return None
-        return cls(body, [end[0] for end in ends if end], encoder.flat.features, next(encoder.layers.parameters()))
+        return cls(normal, body, [end[0] for end in ends if end], plain.flat.features, memory)
 
     @property
     def is_current(self) -> bool:
-        """True if the weights are still in the memory that it reads; they all move together."""
-        return self.first.data_ptr() == self.address
+        """True if all is still in the memory that it reads; weights move together, and so do statistics."""
+        return [each.data_ptr() for each in self.memory] == self.addresses
 
     def fits(self, obs: Obs) -> bool:
         """True if it computes observations of this shape and type."""
@@ -63,6 +81,10 @@ class SmallNet:
         """The output of each head."""
         assert isinstance(obs, np.ndarray)
         features = obs.reshape(len(obs), self.features).astype(np.float32, copy=False)
+        if self.normal is not None:
+            features = (features - self.normal.mean) * self.normal.scale
+            np.maximum(features, -self.normal.clip, out=features)
+            np.minimum(features, self.normal.clip, out=features)
         for layer in self.body:
             features = np.matmul(features, layer.weights)
             features += layer.bias
