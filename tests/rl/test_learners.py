@@ -2,29 +2,43 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 import torch
+from gymnasium import spaces
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.laws.world import RUNTIMES
-from tflow import Batch, ConcatRounds, ParallelRollouts, PlanError, ReportMetrics, Stop, create_rollout_workers
+from tflow import (
+    Batch,
+    ComputeAdvantages,
+    ConcatRounds,
+    ParallelRollouts,
+    PlanError,
+    ReportMetrics,
+    Stop,
+    create_rollout_workers,
+)
 from tflow.actors import LearnerActors, create_learners
 from tflow.algos import DDPG, DQN, IMPALA, PPO, SAC, TD3, ApeX, CrossQ, SinglePolicy, learn_together
 from tflow.combinators.graph import actors_in
+from tflow.envs import EnvSpec
 from tflow.errors import ShardFailed, TflowError
 from tflow.losses import A3CLoss, PPOLoss
 from tflow.models import LSTM, MLP
+from tflow.rl.data.batch import Rollout
 from tflow.rl.learning.learners import ApplyTogether, divided
 from tflow.rl.learning.losses import Loss, PPOReads
-from tflow.types import Sync
+from tflow.types import Stateful, Sync
 
 TINY = MLP((8,))
 REPLAYED: dict[str, Any] = {  # Any: several kinds
@@ -222,12 +236,60 @@ def test_shares_are_the_batch_in_order_and_as_equal_as_may_be(lengths: list[int]
         assert max(map(len, shares)) - min(map(len, shares)) <= 1
 
 
-def test_batches_that_cannot_be_divided() -> None:
-    batch: Batch[str] = Batch({"x": np.arange(6)}, ends=np.array([5]))
-    with pytest.raises(TflowError, match=r"A batch of 1 pieces .* cannot be divided among 2 learners"):
-        divided(batch, 2, pieces=True)
-    with pytest.raises(TflowError, match="A batch of 6 rows cannot be divided among 7 learners"):
-        divided(batch, 7, pieces=False)
+@pytest.mark.parametrize(
+    ("rows", "num", "pieces", "lengths"),
+    [(6, 2, True, [6, 0]), (6, 7, False, [1, 1, 1, 1, 1, 1, 0]), (0, 2, False, [0, 0]), (0, 3, True, [0, 0, 0])],
+)
+def test_where_there_is_too_little_for_all_the_last_have_nothing(rows: int, num: int, pieces: bool, lengths: list[int]) -> None:
+    batch: Batch[str] = Batch({"x": np.arange(rows)}, ends=np.array([rows - 1] if rows else [], np.int64))
+    shares = divided(batch, num, pieces=pieces)
+    assert list(map(len, shares)) == lengths
+    assert [each.columns.keys() for each in shares] == [batch.columns.keys()] * num
+
+
+class Failing(gymnasium.Env[Any, Any]):
+    """One step in twenty fails, so episodes are discarded."""
+
+    observation_space, action_space = spaces.Box(-1, 1, (2,)), spaces.Discrete(2)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:  # Any: as gymnasium has it
+        super().reset(seed=seed)
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action: Any) -> Any:  # Any: as above
+        if self.np_random.random() < 0.05:
+            raise OSError("broken")
+        return np.zeros(2, np.float32), 1.0, False, False, {}
+
+
+def test_discarded_episodes_may_leave_too_little_for_all_learners() -> None:
+    env = EnvSpec(Failing, vectorizer="loop", on_error="restart")
+    found = learners_of(IMPALA(env=env, num_envs=2, fragment=8, model=TINY, num_learners=2), 30)
+    assert len(set(found)) == 1
+
+
+class EveryOther(Stateful[Rollout, Rollout, int]):
+    """Each second batch is left as it is, the others are emptied."""
+
+    def init(self) -> int:
+        return 0
+
+    def step(self, state: int, item: Rollout, /) -> tuple[int, Rollout]:
+        return state + 1, item if state % 2 else item.slice(0, 0)
+
+
+@pytest.mark.parametrize("minibatch", [None, 5])
+def test_empty_batches_are_passed_over(minibatch: int | None) -> None:
+    workers = create_rollout_workers(env="CartPole-v1", loss=PPOLoss(), num_envs=2, fragment=4, model=TINY)
+    batches = ConcatRounds(ParallelRollouts(workers).gather_rounds()).for_each(EveryOther()).with_columns(ComputeAdvantages())
+    updates, rows = 0, 0
+    with ReportMetrics(learn_together(batches, workers, num=2, minibatch=minibatch), workers).run() as run:
+        for _ in range(4):
+            training = next(run).training
+            assert training.rows - rows in (14, 15, 16), "CartPole may spend a step on beginning anew"
+            updates += math.ceil((training.rows - rows) / (minibatch or 16))
+            rows = training.rows
+            assert training.updates == updates
 
 
 # --------------------------------------------------------------------------- describing them

@@ -63,18 +63,15 @@ class BatchShare(Frozen):
 
 
 def divided(batch: Batch[str], num: int, *, pieces: bool) -> list[Batch[str]]:
-    """A batch in ``num`` consecutive shares, as equal as may be; with ``pieces``, of whole pieces."""
+    """A batch in ``num`` consecutive shares, as equal as may be; with ``pieces``, of whole pieces. If these are
+    fewer than ``num``, the last shares are empty."""
     units = batch.ends + 1 if pieces else np.arange(1, len(batch) + 1)
-    if len(units) < num:
-        what = "pieces (consecutive steps of one env)" if pieces else "rows"
-        raise TflowError(
-            f"A batch of {len(units)} {what} cannot be divided among {num} learners. Sample in more envs, or take fewer learners."
-        )
+    full = max(1, min(num, len(units)))
     cuts = [0]
-    for k in range(1, num):  # the unit that ends nearest to an equal share, with at least one unit for everybody
-        nearest = int(np.abs(units - len(batch) * k / num).argmin()) + 1
-        cuts.append(min(max(nearest, cuts[-1] + 1), len(units) - (num - k)))
-    edges = [0, *(int(units[cut - 1]) for cut in cuts[1:]), len(batch)]
+    for k in range(1, full):  # the unit that ends nearest to an equal share, with at least one unit for each
+        nearest = int(np.abs(units - len(batch) * k / full).argmin()) + 1
+        cuts.append(min(max(nearest, cuts[-1] + 1), len(units) - (full - k)))
+    edges = [0, *(int(units[cut - 1]) for cut in cuts[1:]), *[len(batch)] * (num - full + 1)]
     return [batch.slice(start, stop) for start, stop in pairwise(edges)]
 
 
@@ -104,8 +101,9 @@ class DivideBatch(LiveOp[Batch[Any], list[BatchShare], Async]):  # Any: what the
         check_origin("DivideBatch", live, self.workers, item.env_steps)
         lag_of(live, self.workers, item.policy, on_policy=is_on_policy(self.loss))  # raises for what is not fresh
         shares = divided(item, self.num, pieces=self.pieces)
-        wanted = -(-len(item) // self.minibatch) if self.minibatch is not None else 1
-        minibatches = min(wanted, *(len(each.ends) if self.pieces else len(each) for each in shares))  # none is empty
+        wanted = -(-len(item) // (self.minibatch or max(1, len(item))))  # none if the batch is empty
+        units = [len(each.ends) if self.pieces else len(each) for each in shares if len(each)]
+        minibatches = min([wanted, *units])  # no learner has some that are empty, unless its share is
         steps, moments = steps_of(live, self.workers), moments_of(live, self.workers, item.policy)
         return [BatchShare(each, len(item), minibatches, int(steps), steps.stops_at, moments) for each in shares]
 
