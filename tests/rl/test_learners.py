@@ -29,7 +29,7 @@ from tflow import (
     create_rollout_workers,
 )
 from tflow.actors import LearnerActors, create_learners
-from tflow.algos import DDPG, DQN, IMPALA, PPO, SAC, TD3, ApeX, CrossQ, SinglePolicy, learn_together
+from tflow.algos import APPO, DDPG, DQN, IMPALA, PPO, R2D2, SAC, TD3, ApeX, CrossQ, SinglePolicy, learn_together
 from tflow.combinators.graph import actors_in
 from tflow.envs import EnvSpec
 from tflow.errors import ShardFailed, TflowError
@@ -65,7 +65,21 @@ ALGORITHMS: dict[str, Any] = {  # Any: with num_learners
     "PPO": PlainPPO(num_envs=4, fragment=8, epochs=3, minibatch=None, model=TINY, max_kl=None),
     "recurrent PPO": PlainPPO(num_envs=4, fragment=8, epochs=2, minibatch=None, model=LSTM(8)),
     "IMPALA": IMPALA(num_envs=4, fragment=8, model=TINY, normalize_obs=False, normalize_rewards=False),
+    "APPO": APPO(num_envs=4, fragment=8, model=TINY, normalize_obs=False, normalize_rewards=False, replay_proportion=0.0),
     "DQN": DQN(**REPLAYED, target_every=5),
+    "R2D2": R2D2(
+        num_envs=2,
+        fragment=12,
+        length=8,
+        burn_in=4,
+        learning_starts=50,
+        batch=6,
+        capacity=400,
+        update_ratio=0.5,
+        model=LSTM(4, TINY),
+        normalize_obs=False,
+    ),
+    "SAC": SAC(**{**REPLAYED, "fragment": 2}, env="CartPole-v1"),  # discrete actions: no learner draws any
     "TD3": TD3(**{**REPLAYED, "fragment": 2}, env="Pendulum-v1", smoothing=0.0),
     "DDPG": DDPG(**{**REPLAYED, "fragment": 2}, env="Pendulum-v1"),
 }
