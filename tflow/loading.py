@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -11,7 +12,6 @@ from types import ModuleType
 import cloudpickle
 
 from tflow.errors import PlanError
-from tflow.sentences import did_you_mean
 
 SUFFIXES = (".py", ".pyw")
 
@@ -76,7 +76,9 @@ def find(target: str) -> object:
         except AttributeError:
             known = sorted(key for key in dir(module) if not key.startswith("_"))
             offered = ", ".join(known[:20]) or "nothing"
-            raise PlanError(f"{where} has no {name!r}.{did_you_mean(name, known)} In it: {offered}.") from None
+            near = get_close_matches(name, known, n=1)
+            hint = f" Did you mean {near[0]}?" if near else ""
+            raise PlanError(f"{where} has no {name!r}.{hint} In it: {offered}.") from None
         except Exception as error:  # modules may import theirs when they are asked for
             raise PlanError(f"{target!r} cannot be imported: {type(error).__name__}: {error}.") from error
     return found

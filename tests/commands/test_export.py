@@ -22,6 +22,7 @@ from tflow.commands.evaluate import evaluate_asked
 from tflow.commands.targets import Asked
 from tflow.errors import TflowError
 from tflow.models import LSTM, MLP, ActorCriticSpec, ActorQSpec, QSpec
+from tflow.observe.kept import runs_in
 from tflow.rl.envs.env_spec import EnvSpec
 from tflow.rl.policy import export
 from tflow.rl.policy.export import Format, export_policy
@@ -177,9 +178,10 @@ def test_a_model_card_has_what_the_hub_reads(run: Path, typed: Typed, tmp_path: 
     code, _, err = typed("hub", str(run), *words)
     assert (code, err) == (0, "")
     folder = tmp_path / "hub"
-    assert {"README.md", "config.toml", "metrics.csv", "plan.svg", "policy.safetensors", "replay.gif", "results.json"} <= {
-        file.name for file in folder.iterdir()
-    }
+    assert {file.name for file in folder.iterdir()} == {
+        "README.md", "config.toml", "training.csv", "plan.svg", "policy.safetensors", "replay.gif", "results.json",
+    }  # fmt: skip
+    assert runs_in(tmp_path) == [], "a card is no run"
     _, head, text = (folder / "README.md").read_text().split("---\n", 2)
     found = import_module("yaml").safe_load(head)
     assert found["library_name"] == "tflow"
@@ -199,6 +201,29 @@ def test_a_model_card_has_what_the_hub_reads(run: Path, typed: Typed, tmp_path: 
     assert Policy.load(folder).act([0.0] * 4) in (0, 1)
     code, _, err = typed("hub", str(run), *words)
     assert (code, "There is a model card" in err) == (2, True)
+
+
+def test_a_card_does_not_tell_where_it_was_made(tmp_path: Path, typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("my_card_algorithm.py").write_text(
+        "from dataclasses import dataclass\nfrom tflow.algos import PPO\n"
+        "from gymnasium.envs.classic_control import CartPoleEnv\n\n"
+        '@dataclass(frozen=True, kw_only=True)\nclass Mine(PPO):\n    """Mine."""\n\nclass Env(CartPoleEnv):\n    """Mine."""\n'
+    )
+    quick = ("--num-envs", "2", "--fragment", "16", "--epochs", "1", "--model", "MLP((8,))", "--stop-steps", "100", "--plain")
+    assert typed("train", "ppo", *quick, "--out", "first")[0] == 0
+    own = ("my_card_algorithm.py:Mine", "--env", "my_card_algorithm.py:Env", "--env-arg", "render_mode=none")
+    code, _, err = typed("train", *own, *quick, "--from", "first", "--out", "run")
+    assert (code, err) == (0, "")
+    code, out, err = typed("hub", "run", "--episodes", "1", "-o", "card")
+    assert (code, err) == (0, "")
+    assert "Upload it with: hf upload USER/NAME card" in out
+    for file in Path("card").iterdir():
+        assert str(tmp_path).encode() not in file.read_bytes(), file.name
+    found = Path("card/config.toml").read_text()
+    assert 'algo = "my_card_algorithm.py:Mine"' in found
+    assert "EnvSpec('my_card_algorithm.py:Env'" in found
+    assert 'start_from = "first"' in found
 
 
 # ------------------------------------------------------------------- video

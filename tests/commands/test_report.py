@@ -47,6 +47,12 @@ def test_from_runs_to_a_report(runs: Path, typed: Typed) -> None:
     assert code == 0
     assert "runs/traced/report.html (1 run)" in out
     assert "PPO on CartPole-v1" in check_page((runs / "traced" / "report.html").read_text()).text
+    Path("runs/both/seed-0.log").write_text("as --jobs writes it")
+    Path("runs/both/report.html").write_text("of both")
+    every = [str(path) for path in sorted(Path("runs/both").iterdir())]
+    assert "runs/both/seeds.csv" in every
+    assert "report.html (2 runs)" in typed("report", *every)[1], "runs/both/*"
+    assert typed("compare", *every)[0] == 0
     code, out, _ = typed("report", "runs", "-o", "all.html")
     assert "all.html (3 runs)" in out
     check_page(Path("all.html").read_text())
@@ -109,6 +115,12 @@ def test_a_trace_that_a_kill_has_cut_is_mended(runs: Path, typed: Typed) -> None
         (("runs",), "There is no folder 'runs'."),
         (("runs", "file"), "There is no folder 'file'."),
         (("report", "plan", "-o", "no/where.html"), "Cannot write 'no/where.html'"),
+        (
+            ("report", "plan", "-o", "all.png"),
+            "A report is a page of HTML, not .png: 'all.png'. Name a file that ends with .html",
+        ),
+        (("compare", "plan", "-o", "all.pdf"), "A report is a page of HTML, not .pdf: 'all.pdf'."),
+        (("report", "seeds.csv"), "'seeds.csv' is a file."),
         (("report", "plan", "--live", "-o", "x.html"), "leave out --output"),
         (("report",), "Missing argument"),
     ],
@@ -118,6 +130,7 @@ def test_what_cannot_be_is_a_sentence(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("file").write_text("")
+    Path("seeds.csv").write_text("")
     Path("void").mkdir()
     Path("plan").mkdir()
     Path("plan/run.json").write_text("{}")

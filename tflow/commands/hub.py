@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import statistics
 from importlib.metadata import version
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 CARD = "README.md"
 LIBRARY = "tflow"
+FOLDERS = re.compile(r"""(?:(?<=["'])|^)(?:/|[A-Za-z]:[/\\])[^"'\n]*[/\\]""")
+"""The folders of an absolute path, in quotes or alone."""
 USE = """## Use it
 
 ```python
@@ -28,7 +31,7 @@ policy = Policy.load(snapshot_download({name}))
 print(evaluate(policy, {env}, episodes=10).mean_return)
 ```
 
-`config.toml` repeats the training: `tflow train --config config.toml`. `metrics.csv` has its curves, `plan.svg` its plan.
+`config.toml` repeats the training: `tflow train --config config.toml`. `training.csv` has its curves, `plan.svg` its plan.
 """
 
 
@@ -47,7 +50,7 @@ def hub(
 ) -> None:
     """Write a folder for the Hugging Face hub: a model card with an evaluation, the policy, its settings and its metrics.
 
-    Nothing is sent: huggingface-cli upload USER/NAME DIR does that.
+    Nothing is sent: hf upload USER/NAME DIR does that. Neither the machine nor the folders of the run are told.
     """
     from tflow.commands.evaluate import evaluate_asked, film
     from tflow.commands.targets import Asked
@@ -67,11 +70,12 @@ def hub(
     folder.mkdir(parents=True, exist_ok=True)
     for file in sorted(run.glob(f"{kind}*.safetensors")):
         shutil.copyfile(file, folder / file.name.replace(BEST, LATEST))
-    for other in (CONFIG, "metrics.csv", "plan.svg", "run.json"):
+    (folder / CONFIG).write_text(without_folders((run / CONFIG).read_text(encoding="utf-8")), encoding="utf-8")
+    for other, called in (("metrics.csv", "training.csv"), ("plan.svg", "plan.svg")):  # under its own name it would be a run
         if (run / other).is_file():
-            shutil.copyfile(run / other, folder / other)
+            shutil.copyfile(run / other, folder / called)
     filmed = "" if video is None else film(asked, folder / f"replay.{video}", seed=seed, deterministic=True)
-    algo, env = str(settings.get("algo") or fields.get("algo")), str(fields["env"])
+    algo, env = (without_folders(str(each)) for each in (settings.get("algo") or fields.get("algo"), fields["env"]))
     text = card(name or run.resolve().name, algo, env, found, licence=license, video=video, steps=steps_of(run))
     (folder / CARD).write_text(text, encoding="utf-8")
     results = {part or "policy": {"returns": each.returns, "lengths": each.lengths} for part, each in found.items()}
@@ -79,7 +83,16 @@ def hub(
     typer.echo(f"{folder}: {', '.join(sorted(each.name for each in folder.iterdir()))}.")
     if filmed:
         typer.echo(filmed)
-    typer.echo(f"Upload it with: huggingface-cli upload {name or 'USER/NAME'} {folder}")
+    typer.echo(f"Upload it with: hf upload {name or 'USER/NAME'} {folder}")
+
+
+def without_folders(text: str) -> str:
+    """A text without the folders of this machine: of files that it names, the names are left.
+
+    >>> without_folders('env = "/home/me/mine.py:Env"')
+    'env = "mine.py:Env"'
+    """
+    return FOLDERS.sub("", text)
 
 
 def steps_of(run: Path) -> int | None:

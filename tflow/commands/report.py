@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from tflow.observe.groups import Group
     from tflow.observe.kept import KeptRun
 
+PAGES = ("", ".html", ".htm")
+"""What the names of reports end with."""
 WIDE = 100
 """Terminals with fewer columns do not show when a run began: the latest is the last anyway."""
 LEAST_RUN, LEAST_NAME = 12, 8
@@ -42,6 +44,7 @@ def report(
     from tflow.observe.kept import asked_runs
     from tflow.observe.page import page
 
+    check_html(output)
     found = asked_runs(runs)
     if live:
         if output is not None:
@@ -51,6 +54,15 @@ def report(
     place = output or (runs[0] / "report.html" if len(runs) == 1 else Path("report.html"))
     save(place, page(found))
     typer.echo(f"{place} ({len(found)} {'run' if len(found) == 1 else 'runs'}): open it in a browser.")
+
+
+def check_html(output: Path | None) -> None:
+    """Raise for the name of a file that a report is not: it would look like one, until it is opened."""
+    if output is not None and output.suffix.lower() not in PAGES:
+        raise PlanError(
+            f"A report is a page of HTML, not {output.suffix}: {str(output)!r}. Name a file that ends with .html; browsers open "
+            "and print it."
+        )
 
 
 def save(place: Path, text: str) -> None:
@@ -135,6 +147,7 @@ def compare(
     from tflow.observe.groups import envs_of, grouped, overall
     from tflow.observe.kept import asked_runs
 
+    check_html(output)
     found = asked_runs(runs)
     groups = grouped(found)
     for env in envs_of(groups):

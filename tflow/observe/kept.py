@@ -24,6 +24,8 @@ CONFIG = "config.toml"
 EVALUATION = "evaluation/return"
 MARKS = (STATUS, "metrics.jsonl", "metrics.csv")
 """What makes a folder that of a run."""
+BESIDE = re.compile(r"seeds\.csv|seed-\d+\.log|report\.html")
+"""Files of ours that lie beside runs, which ``FOLDER/*`` names, too."""
 DEEPEST = 3
 """Folders in folders in which runs are looked for."""
 ENV_SPEC = re.compile(r"EnvSpec\((['\"])(.*?)\1, ")
@@ -285,7 +287,8 @@ def _natural(path: Path) -> tuple[str, int, str]:
 def asked_runs(paths: Sequence[Path]) -> list[KeptRun]:
     """The runs that somebody names: run folders, or folders with such in them, as ``--seeds`` makes them."""
     found: dict[Path, KeptRun] = {}
-    for path in paths:
+    folders = [path for path in paths if not (path.is_file() and BESIDE.fullmatch(path.name))]
+    for path in folders or paths:
         inside = runs_in(path)
         if not inside:
             raise PlanError(f"{str(path)!r} {no_run(path)}")
