@@ -6,7 +6,7 @@ A path on which a condition is both true and false does not happen. What cannot 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -31,21 +31,14 @@ from mypy.nodes import (
 )
 
 from tflow.mypy_plugin import tree
+from tflow.mypy_plugin.constants import MISSING, Outside, literal, truth_of
 
-CONSTANTS: dict[str, object] = {"builtins.True": True, "builtins.False": False, "builtins.None": None}
 ORDER: dict[str, Callable[[Any, Any], Any]] = {  # Any: constants of any kind
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
     "is": operator.eq, "is not": operator.ne,
 }  # fmt: skip
 CONTRARY = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "==", "is": "is not", "is not": "is"}
 MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
-
-
-class _Missing:
-    """No constant."""
-
-
-MISSING = _Missing()
 
 
 @dataclass(frozen=True)
@@ -57,6 +50,8 @@ class Fact:
     value: object = MISSING
     others: tuple[object, ...] = ()
     """Constants that it is not."""
+    among: tuple[object, ...] | None = None
+    """Constants of which it is one."""
     truth: bool | None = None
     bounds: tuple[tuple[str, float], ...] = ()
     """Comparisons with numbers that are true: ``(">", 3)``."""
@@ -70,6 +65,7 @@ class Fact:
             self.names,
             value=self.value if same(self.value, other.value) else MISSING,
             others=tuple(each for each in self.others if each in other.others),
+            among=None if self.among is None or other.among is None else self.among + other.among,
             truth=self.truth if self.truth == other.truth else None,
             bounds=tuple(each for each in self.bounds if each in other.bounds),
             kinds=tuple(each for each in self.kinds if each in other.kinds),
@@ -80,22 +76,24 @@ class Fact:
 class Facts:
     """What is known on one path."""
 
-    def __init__(self, known: dict[str, Fact] | None = None) -> None:
+    def __init__(self, known: dict[str, Fact] | None = None, outside: Outside | None = None) -> None:
         self.known = known or {}
+        self.outside = outside or Outside()
 
     def copy(self) -> Facts:
-        return Facts(dict(self.known))
+        return Facts(dict(self.known), self.outside)
 
     def common(self, other: Facts) -> Facts:
         """What is known on both of two paths."""
-        return Facts({key: fact.common(other.known[key]) for key, fact in self.known.items() if key in other.known})
+        shared = {key: fact.common(other.known[key]) for key, fact in self.known.items() if key in other.known}
+        return Facts(shared, self.outside)
 
     def forget(self, variable: Var) -> None:
         """A name gets another value."""
         self.known = {key: fact for key, fact in self.known.items() if variable not in fact.names}
 
-    def assign(self, target: NameExpr, made: Expression | None, *, is_stream: bool = False) -> None:
-        """A name gets a value."""
+    def assign(self, target: NameExpr, made: Expression | None, *, is_object: bool = False, is_true: bool = False) -> None:
+        """A name gets a value. ``is_object``: it is not None."""
         if not isinstance(target.node, Var):
             return
         value = MISSING if made is None else self.constant(made)
@@ -103,15 +101,14 @@ class Facts:
         key = key_of(target)
         if key and value is not MISSING:
             self.known[key] = Fact(frozenset({target.node}), value=value)
-        elif key and is_stream:  # a stream is an object, and objects are true
-            self.known[key] = Fact(frozenset({target.node}), others=(None,), truth=True)
+        elif key and is_object:
+            self.known[key] = Fact(frozenset({target.node}), others=(None,), truth=is_true or None)
 
     def constant(self, expr: Expression) -> object:
         """The constant that an expression is; ``MISSING`` if it is none, or nobody knows."""
-        if isinstance(expr, (IntExpr, StrExpr, FloatExpr)):
-            return expr.value
-        if isinstance(expr, RefExpr) and expr.fullname in CONSTANTS:
-            return CONSTANTS[expr.fullname]
+        written = literal(expr)
+        if written is not MISSING:
+            return written
         if isinstance(expr, UnaryExpr) and expr.op == "-":
             value = self.constant(expr.expr)
             return -value if isinstance(value, (int, float)) else MISSING
@@ -135,10 +132,10 @@ class Facts:
             case ComparisonExpr() if len(condition.operators) == 1:
                 return self.compared(condition.operands[0], condition.operators[0], condition.operands[1], truth)
             case CallExpr() if is_instance_check(condition):
-                return self.instance(condition, truth)
+                return self.instance(condition.args[0], condition.args[1], truth)
         value = self.constant(condition)
         if value is not MISSING:
-            return bool(value) == truth
+            return truth_of(value) in (truth, None)
         key = key_of(condition)
         if key is None:
             return True
@@ -171,9 +168,9 @@ class Facts:
             return True
         if not truth:
             how = CONTRARY[how]
-        if self.constant(left) is not MISSING and self.constant(right) is MISSING:
-            left, right, how = right, left, MIRRORED.get(how, how)
-        one, other = self.constant(left), self.constant(right)
+        one, other = self.sides(left, right)
+        if one is not MISSING and other is MISSING:
+            left, right, how, one, other = right, left, MIRRORED.get(how, how), other, one
         if one is not MISSING and other is not MISSING:
             return holds(one, how, other)
         key = key_of(left)
@@ -186,6 +183,18 @@ class Facts:
         if isinstance(other, (int, float)):
             return self.bounded(key, left, how, other)
         return self.ordered(left, how, right)
+
+    def sides(self, left: Expression, right: Expression) -> tuple[object, object]:
+        """The constants on both sides of a comparison. What the whole module sees as a constant is one beside something that
+        changes; beside a literal it is what the user may set to another value, and both are looked at."""
+        one, other = self.constant(left), self.constant(right)
+        if one is MISSING:
+            one = self.outside.narrowed(left)
+        if other is MISSING and literal(left) is MISSING:
+            other = self.outside.named(right)
+        if one is MISSING and other is MISSING:
+            one = self.outside.named(left)
+        return one, other
 
     def bounded(self, key: str, subject: Expression, how: str, number: float) -> bool:
         """``n > 3`` rules out ``n < 2``."""
@@ -219,7 +228,8 @@ class Facts:
 
     def equals(self, key: str, subject: Expression, value: object) -> bool:
         known = self.known.get(key, Fact(names_in(subject)))
-        ruled_out = any(same(value, each) for each in known.others) or (known.truth is not None and bool(value) != known.truth)
+        ruled_out = has(known.others, value) or (known.among is not None and not has(known.among, value))
+        ruled_out = ruled_out or (known.truth is not None and truth_of(value) not in (known.truth, None))
         ruled_out = ruled_out or not all(holds(value, how, number) for how, number in known.bounds)
         if ruled_out or (known.value is not MISSING and not same(known.value, value)):
             return False
@@ -230,30 +240,35 @@ class Facts:
         known = self.known.get(key, Fact(names_in(subject)))
         if known.value is not MISSING:
             return not same(known.value, value)
-        self.known[key] = replace(known, others=(*known.others, value))
-        return True
+        others = (*known.others, value)
+        self.known[key] = replace(known, others=others)
+        return known.among is None or any(not has(others, each) for each in known.among)
 
     def member(self, subject: Expression, of: Expression, truth: bool) -> bool:
         """``mode in ("a", "b")``."""
+        return self.one_of(subject, of.items if isinstance(of, (TupleExpr, ListExpr, SetExpr)) else [], truth)
+
+    def one_of(self, subject: Expression, items: Sequence[Expression], truth: bool) -> bool:
+        """True if something may be one of these values, or none of them."""
         key = key_of(subject)
-        items = of.items if isinstance(of, (TupleExpr, ListExpr, SetExpr)) else []
-        values = [self.constant(item) for item in items]
+        values = [self.sides(subject, item)[1] for item in items]
         if key is None or not values or any(value is MISSING for value in values):
             return True
         if not truth:
             return all(self.differs(key, subject, value) for value in values)
         known = self.known.get(key, Fact(names_in(subject)))
         if known.value is not MISSING:
-            return any(same(known.value, value) for value in values)
-        left = [value for value in values if not any(same(value, each) for each in known.others)]
+            return has(values, known.value)
+        left = [value for value in values if not has(known.others, value) and (known.among is None or has(known.among, value))]
+        self.known[key] = replace(known, among=tuple(left))
         return self.equals(key, subject, left[0]) if len(left) == 1 else bool(left)
 
-    def instance(self, check: CallExpr, truth: bool) -> bool:
+    def instance(self, subject: Expression, of: Expression, truth: bool) -> bool:
         """``isinstance(x, A)`` rules out ``isinstance(x, B)``, unless one of the classes is derived from the other."""
-        key, kinds = key_of(check.args[0]), classes_in(check.args[1])
+        key, kinds = key_of(subject), classes_in(of)
         if key is None or not kinds:
             return True
-        known = self.known.get(key, Fact(names_in(check.args[0])))
+        known = self.known.get(key, Fact(names_in(subject)))
         if not truth:
             if any(kind in found.mro for found in known.kinds for kind in kinds):
                 return False
@@ -277,6 +292,10 @@ def holds(one: object, how: str, other: object) -> bool:
 def same(one: object, other: object) -> bool:
     """``1`` is not ``True`` here."""
     return type(one) is type(other) and one == other
+
+
+def has(values: Sequence[object], value: object) -> bool:
+    return any(same(value, each) for each in values)
 
 
 def is_instance_check(call: CallExpr) -> bool:

@@ -11,9 +11,11 @@ from mypy.nodes import CallExpr, Context, Expression, MemberExpr, NameExpr, Node
 from mypy.types import AnyType, Type, TypeOfAny
 
 from tflow.mypy_plugin import shapes, tree
+from tflow.mypy_plugin.constants import MISSING
 from tflow.mypy_plugin.edges import Attribute, Members, Method, Sources, State, StreamEdge, Use, Value
-from tflow.mypy_plugin.facts import MISSING, Facts
+from tflow.mypy_plugin.facts import Facts
 from tflow.mypy_plugin.labels import Labels
+from tflow.mypy_plugin.outside import OutsideFunctions
 from tflow.mypy_plugin.report import Checker
 
 K = TypeVar("K")
@@ -34,6 +36,10 @@ class Names:
         self.joins: dict[tuple[Var, frozenset[int]], StreamEdge] = {}
         self.named: dict[tuple[int, int, int], StreamEdge] = {}
         self.said: set[tuple[int, int, int]] = set()
+
+    def start(self) -> State:
+        """What is known before anything has run."""
+        return State(facts=Facts(outside=OutsideFunctions(self.api)))
 
     def type_of(self, expr: Expression) -> Type | None:
         """What mypy has found."""
@@ -68,7 +74,7 @@ class Names:
             value = Members(())
         if isinstance(value, (Members, Method)):
             state.names.pop(variable, None)
-            state.facts.assign(target, None)
+            state.facts.assign(target, None, is_object=True, is_true=shapes.is_true(self.type_of(made)))
             state.held[variable] = value
             return
         if isinstance(made, nodes.LambdaExpr):
@@ -77,7 +83,9 @@ class Names:
             value = self.fresh(made, place)
         elif value is None and self.is_split(made):
             value = StreamEdge(self.labels.of(made), several=True)
-        state.facts.assign(target, made if place is None else None, is_stream=value is not None and not value.several)
+        t = self.type_of(made) if place is None else None
+        is_object, is_true = value is not None or shapes.is_object(t), value is not None or shapes.is_true(t)
+        state.facts.assign(target, made if place is None else None, is_object=is_object, is_true=is_true)
         if value is None:
             state.names.pop(variable, None)
             return

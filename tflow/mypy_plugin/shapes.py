@@ -139,6 +139,21 @@ def name_of(t: Type | None) -> str:
     return proper.type.name if isinstance(proper, Instance) else shown(proper) if proper is not None else "?"
 
 
+def is_object(t: Type | None) -> bool:
+    """True for what is not None, as far as a type tells."""
+    proper = get_proper_type(t) if t is not None else None
+    if isinstance(proper, UnionType):
+        return all(is_object(item) for item in proper.items)
+    if isinstance(proper, Instance):
+        return proper.type.fullname != "builtins.object" and not proper.type.is_protocol
+    return isinstance(proper, (TupleType, CallableType, Overloaded, LiteralType))
+
+
+def is_true(t: Type | None) -> bool:
+    """True for what counts as true in a condition, as far as a type tells: functions, tuples that are not empty."""
+    return is_object(t) and t is not None and not get_proper_type(t).can_be_false
+
+
 def swallows(t: Type | None) -> bool:
     """True for a context manager that may swallow what is raised inside, such as ``contextlib.suppress``."""
     proper = get_proper_type(t) if t is not None else None

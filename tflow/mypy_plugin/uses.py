@@ -14,12 +14,13 @@ from typing import Any
 
 from mypy import nodes
 from mypy.nodes import CallExpr, Context, Expression, FuncDef, FuncItem, NameExpr, Statement, Var
-from mypy.patterns import AsPattern, ValuePattern
+from mypy.patterns import AsPattern, ClassPattern, OrPattern, Pattern, SingletonPattern, ValuePattern
 from mypy.types import UninhabitedType, get_proper_type
 
 from tflow.mypy_plugin import shapes, tree
 from tflow.mypy_plugin.edges import Members, State, StreamEdge, Use, Value
 from tflow.mypy_plugin.effects import UNKNOWN, Effect, in_common, sets_attributes
+from tflow.mypy_plugin.facts import Facts
 from tflow.mypy_plugin.labels import Labels
 from tflow.mypy_plugin.names import attribute
 from tflow.mypy_plugin.report import Checker
@@ -48,10 +49,14 @@ class Uses(Values):
         self.jumps: list[tuple[Paths, Paths]] = []
         """Where ``continue`` and ``break`` leave the loops that are being traversed."""
 
+    def module(self, file: nodes.MypyFile) -> None:
+        """What stands at the top of a file."""
+        self.statements(file.defs, [self.start()])
+
     def function(self, fn: FuncItem) -> None:
         """A function, with the streams that it is given."""
         self.inside = True
-        state = State()
+        state = self.start()
         own = 1 if isinstance(fn, FuncDef) and fn.info and not fn.is_static else 0
         for argument in fn.arguments[own:]:
             variable = argument.variable
@@ -69,7 +74,7 @@ class Uses(Values):
             if here == self.api.tree.fullname and plain and fn.body.body and not sets_attributes(fn):
                 inner = Uses(self.api, self.labels, strict=False, twice=lambda edge, first, second: None)
                 inner.effects, inner.inside, inner.frames = self.effects, True, [[]]
-                ends = inner.block(fn.body, [State()])
+                ends = inner.block(fn.body, [self.start()])
                 own = fn.arguments[0].variable if fn.info and fn.arguments else None
                 self.effects[fn] = in_common(own, [*((end, None) for end in ends), *inner.frames[0]])
         return self.effects[fn]
@@ -213,9 +218,10 @@ class Uses(Values):
     def delete(self, node: nodes.DelStmt, state: State) -> None:
         if isinstance(node.expr, nodes.MemberExpr) and (key := attribute(node.expr)) is not None:
             state.attributes.pop(key, None)  # a cached property is made anew
+        self.release_names_in(node.expr, state)
         for name in tree.walk(node.expr):
-            if isinstance(name, NameExpr) and isinstance(name.node, Var) and name.node in state.names:
-                state.names.pop(name.node).mark(released=True)
+            if isinstance(name, NameExpr) and isinstance(name.node, Var):
+                state.names.pop(name.node, None)
 
     def definition(self, node: Statement, state: State) -> None:
         if isinstance(node, FuncDef) and not node.is_generator and not node.is_coroutine and not node.is_overload:
@@ -289,12 +295,11 @@ class Uses(Values):
                     self.may_change(name, there)
                     if subject is not None:
                         there.names[name.node] = subject
-            if isinstance(pattern, ValuePattern):
-                possible = there.facts.compared(node.subject, "==", pattern.expr, True)
-                if guard is None and not state.facts.compared(node.subject, "==", pattern.expr, False):
-                    return ends + (self.block(body, [there]) if possible else [])
-                if not possible:
-                    continue
+            possible = matches(there.facts, node.subject, pattern, True)
+            if guard is None and not matches(state.facts, node.subject, pattern, False):
+                return ends + (self.block(body, [there]) if possible else [])
+            if not possible:
+                continue
             if guard is not None:
                 self.value(guard, there)
             ends += self.block(body, [there])
@@ -328,7 +333,9 @@ class Uses(Values):
             if turn == turns:
                 break
             self.jumps.append(([], []))
+            self.repeats += 1
             through = self.block(node.body, entering)
+            self.repeats -= 1
             again, out = self.jumps.pop()
             left += out
             paths = self.fewer([*again, *through])
@@ -367,6 +374,26 @@ def unsure(state: State) -> State:
     """A path of which nobody knows whether it is taken."""
     state.certain = False
     return state
+
+
+def matches(facts: Facts, subject: Expression, pattern: Pattern, truth: bool) -> bool:
+    """Go on where a pattern matches, or does not. False if that cannot be."""
+    if isinstance(pattern, AsPattern) and pattern.pattern is not None:
+        return matches(facts, subject, pattern.pattern, truth)
+    if isinstance(pattern, ClassPattern) and not pattern.positionals and not pattern.keyword_values:
+        return facts.instance(subject, pattern.class_ref, truth)
+    values = [value_of(each) for each in (pattern.patterns if isinstance(pattern, OrPattern) else [pattern])]
+    known = [each for each in values if each is not None]
+    return len(known) < len(values) or facts.one_of(subject, known, truth)
+
+
+def value_of(pattern: Pattern) -> Expression | None:
+    """The value that a pattern stands for."""
+    if isinstance(pattern, SingletonPattern):
+        name = NameExpr(str(pattern.value))
+        name.fullname = f"builtins.{pattern.value}"
+        return name
+    return pattern.expr if isinstance(pattern, ValuePattern) else None
 
 
 def _unpacks(target: Expression, made: nodes.TupleExpr) -> bool:

@@ -11,8 +11,8 @@ from mypy.nodes import CallExpr, Expression, FuncDef, FuncItem, IntExpr, LambdaE
 from mypy.types import AnyType, CallableType, Instance, Overloaded, Type, get_proper_type
 
 from tflow.mypy_plugin import effects, shapes, tree
+from tflow.mypy_plugin.constants import MISSING
 from tflow.mypy_plugin.edges import Attribute, Members, Method, Sources, State, StreamEdge, Use, Value
-from tflow.mypy_plugin.facts import MISSING
 from tflow.mypy_plugin.labels import source
 from tflow.mypy_plugin.names import Names, attribute
 
@@ -32,6 +32,8 @@ class Values(Names):
     """Functions that are defined inside this body."""
     inside: bool
     """It is the body of a function, not of the module."""
+    repeats = 0
+    """How many loops are being traversed, where nobody knows how often something is taken out of a list."""
 
     def value(self, expr: Expression | None, state: State) -> Value | None:
         """The stream that an expression is, or the list of streams and the like, if it is one. Whatever it consumes on the way is
@@ -273,6 +275,7 @@ class Values(Names):
         for each in listed:
             self.let_go(each)
         made = [expr.left_expr] if isinstance(expr, nodes.GeneratorExpr) else [expr.key, expr.value]
+        self.repeats += 1
         for _ in range(turns):
             for index in expr.indices:
                 for name in tree.walk(index):
@@ -282,6 +285,7 @@ class Values(Names):
                         self.may_change(name, state)  # another object in each turn
             for each in (*(condition for conditions in expr.condlists for condition in conditions), *made):
                 self.consume(self.value(each, state), "a comprehension", each, state)
+        self.repeats -= 1
         return None
 
     def generated(self, expr: nodes.ListComprehension | nodes.SetComprehension, state: State) -> Members | None:
@@ -432,7 +436,7 @@ class Values(Names):
             state.held[variable] = Members((*listed.members, given[0]))
         elif name == "extend" and len(given) == 1 and isinstance(given[0], Members):
             state.held[variable] = Members((*listed.members, *given[0].members))
-        elif name == "pop" and not given and listed.members:
+        elif name == "pop" and not given and listed.members and not self.repeats:
             state.held[variable] = Members(listed.members[:-1])
             return True, listed.members[-1]
         elif name in ("reverse", "copy", "index", "count"):

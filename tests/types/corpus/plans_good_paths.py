@@ -2,9 +2,27 @@
 
 from __future__ import annotations
 
+from enum import auto, Enum, IntEnum, StrEnum
 from typing import Literal
 
 from tflow import flow, from_range, Iter, Union
+
+ONE, OTHER = "one", "other"
+
+
+class Way(Enum):
+    DOUBLE = auto()
+    TAKE = auto()
+
+
+class Size(IntEnum):
+    FEW = 1
+    MANY = 9
+
+
+class Kind(StrEnum):
+    ONE = "one"
+    OTHER = auto()
 
 
 def double(number: int) -> int:
@@ -161,3 +179,140 @@ class Pipeline:
 
     def both(self) -> Iter[int]:
         return Union(self.fresh, self.fresh.map(double))
+
+
+# --------------------------------------------------------------------------- None means not yet, whatever it would be
+
+
+@flow
+def split_if_asked(stream: Iter[int], log: bool) -> Iter[int]:
+    pair = None
+    if log:
+        pair = stream.split()
+    if pair is not None:
+        return Union(*pair)
+    return stream
+
+
+@flow
+def split_or_none(stream: Iter[int], log: bool) -> Iter[int]:
+    pair = stream.split() if log else None
+    if pair:
+        return Union(*pair)
+    return stream
+
+
+@flow
+def split_into_any_number(stream: Iter[int], number: int) -> Iter[int]:
+    branches = None if number < 2 else stream.split(number)
+    if branches is None:
+        return stream
+    return Union(*branches)
+
+
+@flow
+def a_number_if_asked(stream: Iter[int], given: str) -> Iter[int]:
+    size = None
+    if given:
+        size = len(given)
+        found = stream.take(size)
+    if size is None:
+        found = stream
+    return found
+
+
+@flow
+def a_method_if_asked(stream: Iter[int], short: bool) -> Iter[int]:
+    take = stream.take if short else None
+    return stream if take is None else take(3)
+
+
+# --------------------------------------------------------------------------- constants that exclude each other
+
+
+@flow
+def by_member(stream: Iter[int], way: Way) -> Iter[int]:
+    if way is Way.DOUBLE:
+        found = stream.map(double)
+    if way is Way.TAKE:
+        found = stream.take(2)
+    return found
+
+
+@flow
+def by_every_member(stream: Iter[int], way: Way) -> Iter[int]:
+    left, right = stream.split()
+    if way is Way.DOUBLE:
+        stream = left.zip(right).map(sum)
+    elif way is Way.TAKE:
+        stream = Union(left, right)
+    return stream
+
+
+@flow
+def by_size(stream: Iter[int], size: Size) -> Iter[int]:
+    if size == Size.FEW:
+        found = stream.take(size)
+    if size == 9:
+        found = stream.batch(size).map(sum)
+    return found
+
+
+@flow
+def by_text(stream: Iter[int], kind: Kind) -> Iter[int]:
+    if kind in (Kind.ONE, "three"):
+        found = stream.map(double)
+    if kind == "other":
+        found = stream.take(2)
+    return found
+
+
+@flow
+def by_name(stream: Iter[int], name: str) -> Iter[int]:
+    if name == ONE:
+        found = stream.map(double)
+    if name == OTHER:
+        found = stream.take(2)
+    return found
+
+
+@flow
+def by_pattern(stream: Iter[int], way: Way, again: bool | None) -> Iter[int]:
+    match way:
+        case Way.DOUBLE | Way.TAKE if again:
+            found = stream.map(double)
+        case Way.DOUBLE | Way.TAKE:
+            found = stream
+    match again:
+        case True:
+            found = found.map(double)
+        case False | None:
+            found = found.take(2)
+    return found
+
+
+# --------------------------------------------------------------------------- taken out of a list, nobody knows how often
+
+
+@flow
+def until_it_is_empty(stream: Iter[int]) -> Iter[int]:
+    rest = list(stream.split(3))
+    found = rest.pop()
+    while rest:
+        found = Union(found, rest.pop())
+    return found
+
+
+@flow
+def as_often_as_counted(stream: Iter[int]) -> Iter[int]:
+    parts = list(stream.split(3))
+    return Union(*[parts.pop().map(double) for _ in range(3)])
+
+
+@flow
+def deleted(stream: Iter[int]) -> Iter[int]:
+    left, right = stream.split()
+    parts = [left, right]
+    first = parts[0]
+    del parts[0]
+    return Union(first, parts[0])
