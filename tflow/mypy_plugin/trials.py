@@ -337,14 +337,16 @@ class Trials(Known):
         return made
 
     def made_anew(self, expr: Expression, fn: nodes.FuncDef | None) -> object:
-        """What a function of this file makes that only returns something, each time anew; ``NOTHING`` if it does more."""
+        """What a function of this file makes that only returns something; ``NOTHING`` if it does more. What its own calls make is
+        another each time, what it takes from outside is the same."""
         body = [each for each in fn.body.body if not is_docstring(each)] if fn is not None else []
         if fn is None or len(body) != 1 or not isinstance(body[0], nodes.ReturnStmt) or body[0].expr is None:
             return NOTHING
-        inner = self.within(tree.Scopes(fn, self.api.tree))
-        inner.made = {}
-        self.made[id(expr)] = inner.value(body[0].expr)
-        return self.made[id(expr)]
+        inner, own = self.within(tree.Scopes(fn, self.api.tree)), set(map(id, tree.walk(body[0])))
+        inner.made = {key: made for key, made in self.made.items() if key not in own}
+        value = inner.value(body[0].expr)
+        self.made |= {key: made for key, made in inner.made.items() if key not in own} | {id(expr): value}
+        return value
 
     def variable(self, name: NameExpr, variable: Var) -> object:
         branch = self.scopes.branch(variable)

@@ -251,3 +251,35 @@ def replay_of_both(workers: MultiWorkers[Both]) -> Plan[Metrics]:
 def shared_shards(shards: ParIter[MultiBatch[K, Both]]) -> tuple[Iter[Batch[K]], Iter[Batch[K]]]:
     left, right = shards.split()
     return Select(left, policy="PPO"), Select(right, policy="DQN")
+
+
+# --------------------------------------------------------------------------- workers that several functions name
+
+WORKERS = create_rollout_workers(env="CartPole-v1", loss=A3CLoss())
+
+
+def rollouts() -> ParIter[Rollout]:
+    return ParallelRollouts(WORKERS)
+
+
+def gradients() -> Iter[Gradients]:
+    return rollouts().par_for_each(ComputeGradients()).gather_async()
+
+
+def of_a_module() -> Plan[Metrics]:
+    return ReportMetrics(gradients().for_each(ApplyGradients(WORKERS)), WORKERS)
+
+
+class Trainer:
+    def __init__(self) -> None:
+        self.workers = create_rollout_workers(env="CartPole-v1", loss=A3CLoss())
+
+    @property
+    def rollouts(self) -> ParIter[Rollout]:
+        return ParallelRollouts(self.workers)
+
+    def gradients(self) -> Iter[Gradients]:
+        return self.rollouts.par_for_each(ComputeGradients()).gather_async()
+
+    def plan(self) -> Plan[Metrics]:
+        return ReportMetrics(self.gradients().for_each(ApplyGradients(self.workers)), self.workers)
