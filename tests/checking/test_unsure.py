@@ -14,8 +14,9 @@ from dataclasses import replace
 from typing import Literal
 
 from tflow import (
-    Batch, ComputeAdvantages, Iter, Metrics, ParallelReplay, ParallelRollouts, Plan, ReportMetrics, Rollout, StoreToBuffer,
-    Sync, TrainOneStep, Union, create_replay_actors, create_rollout_workers, from_items, par_from_iterables,
+    ApplyGradients, Batch, ComputeAdvantages, ComputeGradients, Iter, Metrics, ParallelReplay, ParallelRollouts, Plan,
+    ReportMetrics, Rollout, StoreToBuffer, Sync, TrainOneStep, Union, create_replay_actors, create_rollout_workers,
+    from_items, par_from_iterables,
 )
 from tflow.actors import AnyWorkers
 from tflow.algos import PPO
@@ -67,9 +68,56 @@ def of_two_kinds() -> Iter[float]:
 def narrower(stream: Iter[Rollout, Sync]) -> None:
     wanted: Iter[Batch[Literal["obs", "advantages"]], Sync] = stream.with_columns(ComputeAdvantages())
     print(wanted)
+
+def under_names() -> dict[str, Plan[Metrics]]:
+    found = {}
+    for name in ("CartPole-v1", "Acrobot-v1"):
+        workers = create_rollout_workers(env=name, loss=A3CLoss())
+        stats = ParallelRollouts(workers).par_for_each(ComputeGradients()).gather_async().for_each(ApplyGradients(workers))
+        found[name] = ReportMetrics(stats, workers)
+    return found
+
+
+def unions(left: Iter[int, Sync], right: Iter[int, Sync]) -> list[Iter[int]]:
+    out = []
+    out.append(Union(left, right))
+    return out
+
+
+def all_of(streams: list[Iter[int]]) -> Iter[int]:
+    return Union(*streams)
+
+
+def given_on(left: Iter[int], right: Iter[int]) -> Iter[int]:
+    made = [left.map(abs).zip(right).map(sum), Union(from_items([1]), from_items([2]))]
+    both = [Union(from_items([1]), from_items([2]))]
+    kept: list[Iter[int]] = both
+    return Union(all_of(both), all_of(kept), *made)
+
+
+def of_a_pair(stream: Iter[float]) -> Iter[float]:
+    left, right = (branch.map(fn) for branch, fn in zip(stream.split(), (abs, math.sqrt)))
+    return Union(left, right)
+
+
+try:
+    import wandb
+except ImportError:
+    wandb = None
+
+try:
+    import tomllib
+    from tomllib import loads
+except (ImportError, AttributeError):
+    import json as tomllib
+
+    def loads(text: str) -> None:
+        print(text)
 """
 
 WRONG = """
+import math
+
 from tflow import Iter, Metrics, Plan, from_items
 from tflow.algos import PPO
 
@@ -77,7 +125,7 @@ SETTINGS = {"num_envs": 0, "fragment": 16}
 
 
 def refused() -> Plan[Metrics]:
-    return PPO(**SETTINGS).plan()  # 9
+    return PPO(**SETTINGS).plan()  # 11
 
 
 def text(item: str) -> str:
@@ -85,13 +133,31 @@ def text(item: str) -> str:
 
 
 def of_another_type() -> Iter[str]:
-    return from_items([1]).map(text)  # 17
+    return from_items([1]).map(text)  # 19
 
 
 def annotated() -> list[Iter[str]]:
     found: list[Iter[str]] = []
-    found.append(from_items([1]))  # 22
+    found.append(from_items([1]))  # 24
     return found
+
+
+def others() -> list[Iter[str]]:
+    out = []
+    out.append(from_items([1]))
+    return out  # 31
+
+
+try:
+    import wandb
+except ImportError:
+    print(math.sqrt("x"))  # 37
+
+
+try:
+    from tflow import Unions  # 41
+except ImportError:
+    from tflow import Onion  # 43
 """
 
 
@@ -104,7 +170,7 @@ def test_what_mypy_does_not_know_is_no_mistake(project: Path) -> None:
 def test_mistakes_of_the_same_kind_are_found(project: Path) -> None:
     write(project, {"wrong.py": WRONG})
     lines = [line.split(":")[1] for line in run("wrong.py", cwd=project).stdout.splitlines() if line.startswith("wrong.py:")]
-    assert lines == ["9", "17", "22"]
+    assert lines == ["11", "19", "24", "31", "37", "41", "43"]
 
 
 HIDDEN = """

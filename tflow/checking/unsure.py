@@ -16,7 +16,10 @@ ARGUMENTS = {"arg-type", "call-overload", "list-item", "dict-item"}
 """What mypy calls values that do not fit where they are given."""
 UNFOLLOWED = re.compile(r"\w\?(?=[\s\"\]])")
 """A name for a type of a library that is not followed is taken for a variable, and called ``Space?`` where it is used."""
-ALIAS = "valid-type"
+ALIAS, INFERENCE = "valid-type", "var-annotated"
+"""Neither is about what happens: a name of a library that is not followed, and a type that nobody needs to write."""
+REPLACES = {"assignment", "no-redef", "misc"}
+"""What mypy calls it that something stands in for a module which is not installed."""
 LAMBDA = "Cannot infer type of lambda"
 """It has defaults, as in loops: ``lambda item, k=k: item * k``."""
 JOINED = re.compile(
@@ -30,21 +33,33 @@ GROWS = {"append", "add", "insert", "extend", "setdefault", "update"}
 
 def is_unsure(finding: Finding, text: str) -> bool:
     """True if a finding of mypy's own, in a file with this text, is no mistake as far as anybody knows."""
-    if finding.code == ALIAS or UNFOLLOWED.search(finding.message) or finding.message == LAMBDA:
+    if finding.code in (ALIAS, INFERENCE) or UNFOLLOWED.search(finding.message) or finding.message == LAMBDA:
         return True
-    if finding.code not in ARGUMENTS:
+    if finding.code not in ARGUMENTS | REPLACES:
         return False
-    if '"**dict[' in finding.message or (JOINED.search(finding.message) and not OBJECT.search(text)):
-        return True
     try:
         tree = ast.parse(text)
     except SyntaxError:
         return False
+    if finding.code in REPLACES:
+        return any(stands_in(node, finding.line) for node in ast.walk(tree))
+    if '"**dict[' in finding.message or (JOINED.search(finding.message) and not OBJECT.search(text)):
+        return True
     calls = list(calls_around(tree, finding))
     if "dict[" in finding.message and any(keyword.arg is None for call in calls[-1:] for keyword in call.keywords):
         return True
     about_streams = 'of "Iter"' in finding.message or 'of "ParIter"' in finding.message  # which what they are put into changes
     return any(grows_untyped(call, tree) for call in (calls if about_streams else calls[-1:]))
+
+
+def stands_in(node: ast.AST, line: int) -> bool:
+    """True for ``except ImportError: wandb = None``, and what else defines a name there that an import has not."""
+    if not isinstance(node, ast.ExceptHandler) or node.type is None:
+        return False
+    caught = {name.id for name in ast.walk(node.type) if isinstance(name, ast.Name)}
+    defines = (ast.Assign, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
+    defined = {each.lineno for each in node.body if isinstance(each, defines)}
+    return bool(caught & {"ImportError", "ModuleNotFoundError"}) and line in defined
 
 
 def calls_around(tree: ast.AST, finding: Finding) -> Iterator[ast.Call]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from mypy.nodes import (
+    AssignmentStmt,
     CallExpr,
     Decorator,
     Expression,
@@ -17,6 +18,7 @@ from mypy.nodes import (
     NameExpr,
     Node,
     RefExpr,
+    ReturnStmt,
     WithStmt,
 )
 from mypy.types import CallableType
@@ -25,6 +27,7 @@ from tflow.mypy_plugin import (
     columns,
     ends,
     flow,
+    inferred,
     linear,
     literal,
     placement,
@@ -38,7 +41,6 @@ from tflow.mypy_plugin import (
     unused,
 )
 from tflow.mypy_plugin.calls import CallRules
-from tflow.mypy_plugin.edges import State
 from tflow.mypy_plugin.finish import Unit
 from tflow.mypy_plugin.labels import Labels
 from tflow.mypy_plugin.report import Checker, said_of, unchecked
@@ -56,7 +58,7 @@ def look(api: Checker, unit: Unit) -> None:
     if isinstance(unit, MypyFile):
         scopes = tree.Scopes(unit)
         uses = Uses(api, Labels(api.lookup_type_or_none, scopes), strict=False, twice=linear.reporter(api))
-        careful(api, unit, lambda: uses.statements(unit.defs, [State()]))
+        careful(api, unit, lambda: uses.module(unit))
         calls(api, scopes, strict=True)  # a notebook shows what stands there by itself
         if record is not None:
             careful(api, unit, partial(recorded_streams.record, api, unit, scopes))
@@ -116,6 +118,8 @@ def calls(api: Checker, scopes: tree.Scopes, *, strict: bool) -> None:
             for rule in rules:
                 if id(node) not in expected or rule == typed.check:
                     careful(api, node, partial(rule, node))
+        if isinstance(node, (CallExpr, ReturnStmt, AssignmentStmt)) and said_of(api, node):
+            careful(api, node, partial(inferred.fits, api, scopes, node))
         elif isinstance(node, MemberExpr) and said_of(api, node):
             careful(api, node, partial(placement.missing_method, api, node))
             careful(api, node, partial(flow.wrong_self, api, typed.labels, node))
