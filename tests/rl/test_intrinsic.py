@@ -28,6 +28,7 @@ from tflow.rl.learning.learner import Learner
 from tflow.rl.policy.curious import CuriousActorCritic, merge
 from tflow.rl.policy.network import RunningStatistics
 from tflow.rl.policy.policy_spec import ActorCriticSpec, CuriousSpec, make_policy
+from tflow.rl.policy.threads import threads
 
 SPEC = CuriousSpec(width=8, features=4)
 STREAMS = TwoStreams(gamma=0.9, intrinsic_gamma=0.8, lam=0.7, extrinsic_coef=2.0, intrinsic_coef=0.5)
@@ -113,6 +114,21 @@ def test_what_was_gathered_before_counts_for_the_scale() -> None:
     after = made.novelty.returns.moments()
     assert after is not None
     np.testing.assert_allclose(after.variance, np.var(seen), rtol=1e-3)
+
+
+def test_small_networks_judge_with_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+    judged = CuriousActorCritic.judged
+
+    def noted(self: CuriousActorCritic, *rows: Array) -> Any:  # Any: passed on
+        seen.append(torch.get_num_threads())
+        return judged(self, *rows)
+
+    monkeypatch.setattr(CuriousActorCritic, "judged", noted)
+    algorithm = RND(num_envs=2, fragment=16, minibatch=16, epochs=1, width=8, features=4, model=MLP((8,)))
+    with threads(3):
+        algorithm.run(stop=Stop(updates=1)).finish()
+    assert set(seen) == {1}
 
 
 def test_moments_of_many_batches_are_merged_without_drift() -> None:

@@ -19,6 +19,7 @@ from tflow.rl.learning.losses import LossValue, PPOLoss, actor_critic
 from tflow.rl.learning.parts import Part
 from tflow.rl.learning.training import check_training
 from tflow.rl.policy.policy_spec import ActorCriticSpec, CuriousSpec
+from tflow.rl.policy.threads import threads
 from tflow.rl.rollout.worker_spec import AnyWorkers
 from tflow.types import StatefulLiveOp, Sync
 
@@ -133,7 +134,8 @@ class ComputeIntrinsicRewards(StatefulLiveOp[Rollout, Curious, SoFar, Sync]):
 
     def step(self, live: Live, state: SoFar, item: Rollout, /) -> tuple[SoFar, Curious]:
         learner: Learner = live.resident(self.learners[item.policy]).learner
-        return self.added(curious("ComputeIntrinsicRewards", learner.policy), state, item, learner.rng)
+        with threads(learner.threads):
+            return self.added(curious("ComputeIntrinsicRewards", learner.policy), state, item, learner.rng)
 
     def added(self, policy: CuriousActorCritic, before: SoFar, item: Rollout, rng: np.random.Generator) -> tuple[SoFar, Curious]:
         """The sums of intrinsic rewards, and the batch with what is added to it."""
