@@ -32,6 +32,14 @@ def test_explained_variance_by_hand() -> None:
     assert still == {"value_scale": 1.0}, "nothing to explain, and discrete actions have no spread"
 
 
+@pytest.mark.parametrize(("spread", "explains"), [(0.04, False), (0.06, True)])
+def test_returns_that_are_all_alike_leave_nothing_to_explain(spread: float, explains: bool) -> None:
+    """A policy that never fails has them, and values that are off by a little would seem worse than none."""
+    returns = np.float32(-100.0) * (1 + spread * np.array([-1, 1, -1, 1], np.float32))
+    found = batch_stats(Batch({"returns": returns, "values": returns[::-1].copy()}))
+    assert ("explained_variance" in found) == explains
+
+
 @pytest.mark.parametrize("algorithm", [PPO(num_envs=2, fragment=64, minibatch=32, model=SMALL), A3C(num_envs=2, model=SMALL)])
 def test_learning_rate_and_gradient_norm_are_reported(algorithm: PPO | A3C) -> None:
     half = replace(algorithm, lr=Linear(1.0, 0.0, steps=2_000))

@@ -134,16 +134,20 @@ def td_errors_of(policy: Policy, loss: AnyLoss, batch: AnyBatch, *, target: Poli
     raise TflowError(f"{type(loss).__name__} gives no TD errors (LossValue.td_errors), so there are no priorities to update.")
 
 
+ALIKE = 0.05
+"""Returns with a smaller standard deviation, as a share of their size, leave nothing to explain: a policy that never fails."""
+
+
 def batch_stats(batch: Batch[str]) -> dict[str, float]:
     """How well the values that were predicted at sampling time explain the returns, how large these are, and how far continuous
     actions spread."""
     found = {}
     if "returns" in batch and "values" in batch:
         returns = batch["returns"]
-        variance = float(returns.var())
-        if variance > 1e-8:  # else there is nothing to explain
+        variance, scale = float(returns.var()), float(np.abs(returns).mean())
+        if variance > (ALIKE * scale) ** 2:
             found["explained_variance"] = 1 - float((returns - batch["values"]).var()) / variance
-        found["value_scale"] = float(np.abs(returns).mean())
+        found["value_scale"] = scale
     if "actions" in batch and batch["actions"].dtype.kind == "f":
         found["action_std"] = float(batch["actions"].std(axis=0).mean())
     return found
