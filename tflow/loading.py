@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import logging
 import sys
+from collections.abc import Mapping
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
@@ -13,7 +15,26 @@ import cloudpickle
 
 from tflow.errors import PlanError
 
+log = logging.getLogger("tflow")
 SUFFIXES = (".py", ".pyw")
+_copies: dict[Path, Path] = {}
+
+
+def keep_copies(copies: Mapping[Path, Path]) -> None:
+    """Let ``find`` take copies, by where files were, once these files are gone: run folders have some."""
+    _copies.update(copies)
+
+
+def _present(path: Path) -> Path:
+    """A file, or its copy if it is gone."""
+    if path.is_file():
+        return path
+    copy = _copies.get(path.resolve())
+    if copy is None or not copy.is_file():
+        raise PlanError(f"There is no file {str(path)!r}.")
+    if _file_of(sys.modules.get(copy.stem)) != copy.resolve():
+        log.warning("%s is gone. Its copy in the run folder is taken: %s.", path, copy)
+    return copy
 
 
 def load_file(path: Path) -> ModuleType:
@@ -61,9 +82,7 @@ def find(target: str) -> object:
     if not is_import_path(target):
         raise PlanError(f"Expected FILE.py:NAME or module:NAME, got {target!r}.")
     if is_file(target):
-        if not Path(where).is_file():
-            raise PlanError(f"There is no file {where!r}.")
-        module = load_file(Path(where))
+        module = load_file(_present(Path(where)))
     else:
         try:
             module = import_module(where)

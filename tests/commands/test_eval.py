@@ -95,6 +95,16 @@ def test_the_folder_of_a_plan_says_where_its_own_env_and_model_are(monkeypatch: 
     assert asked(Path("..") / folder).lengths == (7, 7, 7)
 
 
+def test_the_folder_of_a_plan_has_copies_of_files_that_have_gone(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = trained("plan", find("own_eval.py:short"), find("own_eval.py:Net"))
+    monkeypatch.delitem(sys.modules, "own_eval")
+    Path("own_eval.py").unlink()
+    assert asked(folder).lengths == (7, 7, 7)
+    assert "Its copy in the run folder is taken: plan/source/own_eval.py." in caplog.text
+
+
 def test_what_cannot_be_written_is_named_again() -> None:
     folder = trained("plan", lambda: gymnasium.make("CartPole-v1"), lambda space: find("own_eval.py:Net")(space))  # type: ignore[operator]  # it is a class
     assert asked(folder, env="own_eval.py:short", model="own_eval.py:Net").lengths == (7, 7, 7)

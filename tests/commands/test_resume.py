@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from tests.commands.conftest import Typed
-from tests.commands.test_train import QUICK, SCRIPT
+from tests.commands.test_train import OWN, QUICK, SCRIPT, tflow_here
 from tflow import Policy
 from tflow.observe.status import read_status
 from tflow.settings.files import read_file
@@ -212,3 +212,28 @@ def test_a_run_with_schedules_relative_to_its_stop_is_repeated(
     monkeypatch.chdir(tmp_path)
     assert typed(*TRAIN, "--lr", "Linear(1e-2, 0)", "--out", "run", "--stop-steps", "300", "--record")[0] == 0
     assert "hashes of the weights agree" in typed("replay", "run")[1]
+
+
+def test_a_file_that_has_gone_is_taken_from_the_run_folder(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    own = tmp_path / "gone_by_now.py"
+    own.write_text(OWN)
+    words = ("train", "gone_by_now.py:Mine", "--env", "gone_by_now.py:Corridor", *QUICK, "--out", "run", "--plain")
+    assert tflow_here(*words, "--stop-steps", "100", cwd=tmp_path).returncode == 0
+    own.unlink()
+    for again in (
+        ("eval", "run", "--episodes", "2"),
+        ("export", "run", "-o", "policy.pt2"),
+        ("graph", "run"),
+        ("train", "--resume", "run", "--stop-steps", "300", "--plain"),
+        ("train", "--resume", "run", "--stop-steps", "500", "--plain"),  # of a run of the copy
+        ("train", "--config", "run/config.toml", "--stop-steps", "100", "--out", "other", "--plain"),
+    ):
+        caplog.clear()
+        done = tflow_here(*again, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        if "500" not in again and "other" not in again:
+            assert caplog.text.count(f"{own} is gone. Its copy in the run folder is taken: ") == 1
+    assert (tmp_path / "run" / "source" / "gone_by_now.py").read_text() == OWN
+    assert (tmp_path / "other" / "source" / "gone_by_now.py").read_text() == OWN
+    (tmp_path / "run" / "source" / "gone_by_now.py").unlink()
+    assert tflow_here("eval", "run", cwd=tmp_path).stderr.startswith("There is no file ")

@@ -16,6 +16,7 @@ from tflow.algos.installed import algorithm_names, installed, name_of, plain, re
 from tflow.algos.names import ALGORITHMS
 from tflow.combinators.runnable import Plan
 from tflow.errors import PlanError
+from tflow.observe.facts import copies_in
 from tflow.presets import Preset, no_preset, preset_for
 from tflow.rl.envs.env_spec import EnvSpec
 from tflow.rl.metrics import Metrics
@@ -55,6 +56,8 @@ def chosen(words: Sequence[str], options: Mapping[str, object | None] | None = N
     """Combine a file, the given options and, from words, the name of an algorithm and flags for its fields. The command line
     takes precedence over the file."""
     fields, table = ({}, {}) if file is None else read_file(file)
+    if file is not None:
+        loading.keep_copies(copies_in(file.parent))
     table = {**{name: fields.pop(name) for name in RUN_FIELDS if name in fields}, **table}
     names, by_flag = from_flags(words)
     if "workers" in by_flag:

@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from tflow import loading
 from tflow.algos.evaluation import reporting
 from tflow.commands.choice import chosen
 from tflow.errors import PlanError, TflowError
+from tflow.observe.facts import copies_in
 from tflow.observe.folder import CONFIG, WRITTEN
 from tflow.observe.status import STATUS
 from tflow.rl.policy.files import BEST, LATEST, SUFFIX, file_of
@@ -152,6 +154,7 @@ def _lone(asked: Asked) -> Lone:
     """A policy without a configuration: ``run.json`` may say the rest."""
     file = _only_file(asked) if asked.path.is_dir() else asked.path
     said = _status_of(asked.folder)
+    loading.keep_copies(copies_in(asked.folder))
     env = asked.env or _text(said.get("env"))
     if env is None:
         raise PlanError(f"Which env? Nothing beside {str(file)!r} says it. Say --env ID, or --env FILE.py:NAME.")

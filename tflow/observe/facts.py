@@ -16,6 +16,7 @@ from typing import Any
 
 import tflow
 from tflow.algos.training_run import TrainingRun
+from tflow.observe.status import read_status
 
 PACKAGES = ("torch", "gymnasium", "numpy", "ray")
 SOURCES = "source"
@@ -74,6 +75,17 @@ def own_files(run: TrainingRun) -> dict[str, Path]:
             continue
         if file is not None and Path(file).is_file() and not _installed(Path(file).resolve()):
             found[what] = Path(file).resolve()
+    return found
+
+
+def copies_in(folder: Path) -> dict[Path, Path]:
+    """The copies of the user's own files in a run folder, by where these files were when it was written."""
+    sources = read_status(folder).get("sources")
+    found = {}
+    for each in sources.values() if isinstance(sources, dict) else ():
+        if isinstance(each, dict):
+            file = Path(str(each.get("file")))
+            found[file] = folder / SOURCES / file.name
     return found
 
 

@@ -225,7 +225,8 @@ class RunFolder(Callback):
         """Where a file of the user's is, and its copy in the folder: it may change, or go, while the run is kept."""
         copy = self.path / SOURCES / file.name
         copy.parent.mkdir(exist_ok=True)
-        shutil.copyfile(file, copy)
+        if file != copy.resolve():  # else it was the copy that was run
+            shutil.copyfile(file, copy)
         return {"file": str(file), "copy": f"{SOURCES}/{file.name}"}
 
     def _periods(self) -> dict[str, Any]:  # Any: settings of several kinds
