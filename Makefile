@@ -10,7 +10,7 @@ STAMP := .venv/ready
 # Tests start hundreds of processes: without compiled files, each compiles tflow anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test test-full vscode quick lint types tests test-mypy-range pin docs test-wheel search mutants learn learn-all curves peers bench bench-rl bench-ray bench-check bench-ppo bench-sac bench-cheetah bench-guards bench-checkpoint bench-all-reduce soak bench-dqn bench-pong bench-where clean bench-guard
+.PHONY: help setup demo test test-full vscode quick lint types tests test-mypy-range pin docs test-wheel search mutants learn learn-all curves peers bench bench-rl bench-ray bench-check bench-ppo bench-sac bench-cheetah bench-guards bench-checkpoint bench-all-reduce soak bench-dqn bench-pong bench-where clean bench-guard bench-start
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -156,6 +156,9 @@ bench-check: setup  ## What checking plans costs, with and without the plugin (f
 
 bench-ray: setup  ## Plans on Ray against loops by hand and ray.util.iter (seven minutes)
 	$(BIN)/python -m benchmarks.ray_overhead
+
+bench-start: setup peers  ## Seconds to the first update, and memory, against Stable-Baselines3 and RLlib (two minutes)
+	$(BIN)/python -m benchmarks.start
 
 bench-guard: setup  ## Key ratios against those committed: fails on a loss of more than 15 % (two minutes)
 	$(BIN)/python -m benchmarks.guard

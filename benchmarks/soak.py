@@ -18,6 +18,7 @@ import csv
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -71,7 +72,7 @@ def children_of(pid: int) -> dict[int, tuple[str, int]]:
 
 
 def is_actor(name: str) -> bool:
-    return name.startswith("ray::RemoteHost")
+    return re.match(r"ray::(RemoteHost|.+\[\d+\])", name) is not None  # called by its shard, once it has started
 
 
 def began_at(pid: int) -> str:
