@@ -94,7 +94,9 @@ def test_a_run_that_was_not_traced_is_run_again(runs: Path, typed: Typed) -> Non
     assert "was not traced" in out
     assert len(check_trace(Path("mine.json").read_text())) > 20
     assert (runs / "both" / "seed-0" / "run.json").read_bytes() == before
-    assert not (runs / "both" / "seed-0" / "trace.json").exists()
+    assert typed("trace", "runs/both/seed-0", "--seconds", "0.2")[1].splitlines()[-1]
+    assert check_trace(Path("seed-0-trace.json").read_text())
+    assert not (runs / "both" / "seed-0" / "trace.json").exists(), "it is left alone"
 
 
 def test_a_trace_that_a_kill_has_cut_is_mended(runs: Path, typed: Typed) -> None:

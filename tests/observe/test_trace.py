@@ -14,7 +14,7 @@ from tests.laws.world import samplers, sampling
 from tests.observe.trace_format import Event, check_trace
 from tflow import PlanError, Stop
 from tflow.algos.training_run import TrainingRun
-from tflow.observe.traces import next_trace, read_trace, told
+from tflow.observe.traces import EndsAfter, next_trace, read_trace, told
 from tflow.runtime import trace as tracing
 from tflow.runtime.host import Host
 from tflow.runtime.local import LocalRuntime
@@ -33,6 +33,15 @@ def traced(name: str, path: Path | None, *, updates: int = 12) -> TrainingRun:
 
 def slices(events: list[Event], kind: str) -> list[Event]:
     return [event for event in events if event["ph"] == "X" and event["cat"] == kind]
+
+
+def test_seconds_of_a_trace_count_from_the_first_report() -> None:
+    run = SMALL["PPO"].run(callbacks=[EndsAfter(1000)])
+    first = next(run)
+    assert run.stop == Stop(seconds=first.speed.seconds + 1000)
+    next(run)
+    assert run.stop == Stop(seconds=first.speed.seconds + 1000)
+    run.close()
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -16,15 +16,25 @@ def trace(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")],
     seconds: Annotated[
         float,
-        typer.Option(metavar="S", help="If the run was not traced: how long its settings are run again, with a trace.", min=0.1),
+        typer.Option(
+            metavar="S", help="If the run was not traced: how long its settings are run again after the first report.", min=0.1
+        ),
     ] = 10.0,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Default: trace.json in the folder.", show_default=False)
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Default: trace.json in the run folder; RUN-trace.json here, if the run was not traced.",
+            show_default=False,
+        ),
     ] = None,
 ) -> None:
     """Show what driver and actors of a run did, and where its trace is: tflow train --trace has written it.
 
-    A run that was not traced is left alone: its settings are run again for some seconds, from the beginning, with a trace.
+    A run that was not traced is left alone, folder and all: its settings are run again for some seconds, from the beginning, with
+    a trace.
     """
     from tflow.observe.kept import CONFIG, is_run, no_run
     from tflow.observe.traces import mend, read_trace, told, traces_in
@@ -33,7 +43,7 @@ def trace(
         raise PlanError(f"{str(run)!r} {no_run(run)}")
     paths = traces_in(run)
     if not paths:
-        paths = [traced_again(run, seconds, output or run / "trace.json")]
+        paths = [traced_again(run, seconds, output or Path(f"{run.resolve().name}-trace.json"))]
         output = None
     for path in paths:
         events, whole = read_trace(path)
@@ -49,10 +59,10 @@ def trace(
 
 def traced_again(run: Path, seconds: float, place: Path) -> Path:
     """Run the settings of a run again, for some seconds, with a trace."""
-    from tflow.algos.training_run import Stop
     from tflow.commands.choice import chosen
     from tflow.commands.runs import same_kernels
     from tflow.observe.kept import CONFIG
+    from tflow.observe.traces import EndsAfter
 
     if not (run / CONFIG).is_file():
         raise PlanError(f"{run} was not traced, and has no {CONFIG} to run it again. In Python: train(plan, trace='trace.json').")
@@ -61,7 +71,7 @@ def traced_again(run: Path, seconds: float, place: Path) -> Path:
     typer.echo(f"{run} was not traced. Running its settings again for {seconds:g} s, with a trace.")
     with choice.run.open() as session:
         choice.algorithm.run(
-            stop=Stop(seconds=seconds),
+            callbacks=[EndsAfter(seconds)],
             eval_every=choice.eval_every,
             eval_episodes=choice.run.eval_episodes,
             runtime=session,

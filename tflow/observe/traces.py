@@ -7,12 +7,27 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from tflow.algos.training_run import Callback, Stop, TrainingRun
 from tflow.errors import PlanError
+from tflow.rl.metrics import Metrics
 
 STEM = "trace"
 Event = dict[str, Any]  # Any: JSON
 NAMED = 4
 """How much of what a track did is told."""
+
+
+class EndsAfter(Callback):
+    """Ends a run so many seconds after its first report: starting may take longer than what is to be traced."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+    def reported(self, run: TrainingRun, metrics: Metrics) -> None:
+        if run.stop is None:
+            ends_at = metrics.speed.seconds + self.seconds
+            run.stop = Stop(seconds=ends_at)
+            run.run.limit(ends_at)
 
 
 def traces_in(folder: Path) -> list[Path]:
