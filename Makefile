@@ -10,7 +10,7 @@ STAMP := .venv/ready
 # Tests start hundreds of processes: without compiled files, each compiles tflow anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test test-full vscode quick lint types tests test-mypy-range pin docs test-wheel search mutants learn learn-all curves peers bench bench-rl bench-ray bench-check bench-ppo bench-sac bench-cheetah bench-guards bench-checkpoint bench-all-reduce soak bench-dqn bench-pong bench-where clean bench-guard bench-start
+.PHONY: help setup demo test test-full vscode quick lint types tests test-mypy-range pin docs test-wheel search mutants learn learn-all curves peers bench bench-rl bench-ray bench-check bench-ppo bench-sac bench-cheetah bench-guards bench-checkpoint bench-all-reduce soak bench-dqn bench-pong bench-where clean bench-guard bench-start bench-limit
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -160,8 +160,16 @@ bench-ray: setup  ## Plans on Ray against loops by hand and ray.util.iter (seven
 bench-start: setup peers  ## Seconds to the first update, and memory, against Stable-Baselines3 and RLlib (two minutes)
 	$(BIN)/python -m benchmarks.start
 
+.venv-jax/ready:
+	$(PYTHON) -m venv .venv-jax
+	.venv-jax/bin/python -m pip install --quiet --disable-pip-version-check 'jax[cpu]>=0.4' optax numpy==2.4.6
+	touch $@
+
+bench-limit: setup .venv-jax/ready  ## PPO against one XLA program, the limit of a CPU (two minutes; as above)
+	$(BIN)/python -m benchmarks.limit
+
 bench-guard: setup  ## Key ratios against those committed: fails on a loss of more than 15 % (two minutes)
 	$(BIN)/python -m benchmarks.guard
 
 clean:  ## Remove the environment and all caches
-	rm -rf .venv .venv-mypy .venv-sb3 .venv-rllib .tflow_cache .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist site *.egg-info
+	rm -rf .venv .venv-mypy .venv-sb3 .venv-rllib .venv-jax .tflow_cache .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist site *.egg-info

@@ -19,7 +19,7 @@ from statistics import median
 ROOT = Path(__file__).parent.parent
 RESULTS = Path(__file__).parent / "results"
 OURS = sys.executable
-PEERS = {name: ROOT / f".venv-{name}" / "bin" / "python" for name in ("sb3", "rllib")}
+PEERS = {name: ROOT / f".venv-{name}" / "bin" / "python" for name in ("sb3", "rllib", "jax")}
 """Environments that ``make peers`` builds."""
 Row = dict[str, str]
 COLUMNS: tuple[str, ...] = ("contestant", "seed", "seconds", "env_steps", "reached", "besides")

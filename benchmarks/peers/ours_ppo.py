@@ -34,9 +34,10 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, required=True)
     parser.add_argument("--runtime", choices=("local", "ray"), default="local")
     parser.add_argument("--like", choices=("ours", "sb3"), default="ours")
+    parser.add_argument("--endless", action="store_true", help="go on when the target is reached")
     given = parser.parse_args()
     algorithm = FAST if given.like == "ours" else LIKE_SB3
-    target = 475.0 if given.like == "ours" else float("inf")
+    target = float("inf") if given.like == "sb3" or given.endless else 475.0
     if given.runtime == "local":
         print(json.dumps(trained(algorithm, target, LocalRuntime(), given.seed, given.seconds)))
         return
