@@ -55,7 +55,7 @@ def trained(algorithm: PPO, target: float, runtime: Runtime, seed: int, limit: f
     """Until the last 20 episodes are good enough, or the time is over. The clock runs from when workers and learner are there."""
     with algorithm.run(runtime=runtime, seed=seed) as run:
         run.run.ask(run.workers, is_there)
-        run.policy()
+        run.policy(untrained=True)
         began = time.perf_counter()
         for metrics in run:
             seconds = time.perf_counter() - began

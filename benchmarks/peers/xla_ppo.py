@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import time
 from importlib import import_module
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 ENVS, STEPS, EPOCHS, MINIBATCH = 64, 64, 4, 512
 GAMMA, LAM, CLIP, LR, MAX_NORM = 0.99, 0.95, 0.2, 3e-3, 0.5
 State = Any  # Any: whatever JAX carries
+os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1")  # read by the import
 jax: Any = import_module("jax")  # Any: it lives in an environment of its own
 optax: Any = import_module("optax")  # Any: as above
 jnp: Any = jax.numpy
