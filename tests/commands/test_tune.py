@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,8 +17,10 @@ from tflow.algos.fields import fields_of
 from tflow.algos.names import ALGORITHMS
 from tflow.commands.choice import chosen
 from tflow.models import MLP
+from tflow.settings.run import RunSettings
 from tflow.tuning.ray import trainable
-from tflow.tuning.space import Between, OneOf, asked_space, usual_range, usual_space
+from tflow.tuning.space import Between, OneOf, asked_space, possible, usual_range, usual_space
+from tflow.tuning.study import StudySearch, suggested
 
 QUICK = (
     "ppo", "--env", "CartPole-v1", "--num-workers", "1", "--num-envs", "2", "--fragment", "32", "--epochs", "1", "--model",
@@ -55,6 +60,24 @@ def test_usual_ranges_of_ppo_and_sac() -> None:
     assert ppo["epochs"] == Between(3, 10, whole=True)
     assert not {"env", "num_workers", "normalize", "model"} & ppo.keys()
     assert "tau" in usual_space(SAC) or "lr" in usual_space(SAC)
+
+
+@pytest.mark.parametrize("name", ["ppo", "dqn", "sac", "r2d2", "apex_ddpg"])
+def test_what_is_drawn_from_usual_ranges_goes_together(name: str) -> None:
+    """A minibatch is within its batch, n_step within its fragment, and nothing belongs to what is left off."""
+    optuna: Any = import_module("optuna")  # Any: its types are not needed
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    algorithm = ALGORITHMS[name]()
+    search = StudySearch(algorithm, RunSettings(), possible(usual_space(ALGORITHMS[name]), algorithm), Path("study"), 1)
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
+    for _ in range(25):
+        replace(algorithm, **suggested(study.ask(), search)).plan()
+
+
+def test_fields_are_left_out_only_if_nothing_lets_them_in() -> None:
+    assert "sde_every" in usual_space(SAC)
+    assert {"sde_every"} == usual_space(SAC).keys() - possible(usual_space(SAC), SAC()).keys()
+    assert "sde_every" in possible(usual_space(SAC), SAC(sde=True))
 
 
 def test_what_one_says_oneself() -> None:

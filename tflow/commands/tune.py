@@ -54,7 +54,7 @@ def tune(
     from tflow.commands.runs import RUNS, name_of, tool
     from tflow.observe.folder import fresh_folder
     from tflow.settings.flags import from_flags
-    from tflow.tuning.space import asked_space, in_words, usual_space
+    from tflow.tuning.space import asked_space, in_words, possible, usual_space
     from tflow.tuning.study import BEST, WHY, StudySearch, best_config, optuna, run_search
 
     optuna()  # else it is missing, which is said before anything else
@@ -71,7 +71,8 @@ def tune(
         raise PlanError("tflow tune compares evaluations, but there are none. Say --eval-every N.")
     kind = type(choice.algorithm)
     said = from_flags(words)[1]
-    space = asked_space(search, kind) if search else {name: each for name, each in usual_space(kind).items() if name not in said}
+    usual = {name: each for name, each in usual_space(kind).items() if name not in said}
+    space = asked_space(search, kind) if search else possible(usual, choice.algorithm)
     if not space:
         raise PlanError(f"No field of {kind.__name__} has a usual range. Say what to try: --search lr=1e-4..1e-2:log.")
     choice.algorithm.check()

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
+from tflow.algos.algorithm import Algorithm
 from tflow.algos.fields import fields_of
 from tflow.errors import PlanError
 from tflow.sentences import did_you_mean
@@ -67,6 +69,34 @@ def usual_space(kind: type) -> dict[str, Tried]:
         whole = isinstance(default, int) and low.is_integer() and high.is_integer()
         found[field.name] = Between(low, high, log=low > 0 and high / low >= WIDE, whole=whole)
     return found
+
+
+def goes(algorithm: Algorithm, values: Mapping[str, Any]) -> bool:  # Any: values of fields
+    """Whether a configuration takes these values."""
+    try:
+        replace(algorithm, **values).plan()
+    except PlanError:
+        return False
+    return True
+
+
+def ends(each: Tried) -> tuple[object, ...]:
+    """The values at the ends of a range, or all of some."""
+    if isinstance(each, OneOf):
+        return each.values
+    return (int(each.low), int(each.high)) if each.whole else (each.low, each.high)
+
+
+def possible(space: Mapping[str, Tried], algorithm: Algorithm) -> dict[str, Tried]:
+    """A usual space without fields that belong to what this configuration leaves off: it refuses all values but its own, whatever
+    another field is."""
+    others: list[dict[str, object]] = [{}, *({name: end} for name, each in space.items() for end in ends(each))]
+
+    def changes(name: str, each: Tried) -> bool:
+        values = [value for value in ends(each) if value != getattr(algorithm, name)]
+        return any(goes(algorithm, {**other, name: value}) for other in others for value in values)
+
+    return {name: each for name, each in space.items() if changes(name, each)}
 
 
 def asked_space(text: str, kind: type) -> dict[str, Tried]:

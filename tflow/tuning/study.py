@@ -22,7 +22,7 @@ from tflow.rl.envs.env_spec import EnvSpec
 from tflow.rl.metrics import Metrics
 from tflow.settings.files import written
 from tflow.settings.run import RunSettings
-from tflow.tuning.space import Between, Tried
+from tflow.tuning.space import Between, Tried, goes
 
 JOURNAL, BEST, TABLE = "study.journal", "best.toml", "trials.csv"
 WHY = "why"
@@ -126,24 +126,35 @@ def inside(search: StudySearch) -> dict[str, object]:
     return found
 
 
-def suggested(trial: Optuna, space: Mapping[str, Tried]) -> dict[str, Any]:  # Any: values of fields
+def suggested(trial: Optuna, search: StudySearch) -> dict[str, Any]:  # Any: values of fields
     """The values of a trial."""
     found: dict[str, Any] = {}  # Any: as above
-    for name, each in space.items():
+    for name, each in search.space.items():
         if not isinstance(each, Between):
             found[name] = each.values[trial.suggest_categorical(name, list(range(len(each.values))))]
         elif each.whole:
-            found[name] = trial.suggest_int(name, int(each.low), int(each.high), log=each.log)
+            found[name] = trial.suggest_int(name, int(each.low), most_allowed(search.algorithm, found, name, each), log=each.log)
         else:
             found[name] = trial.suggest_float(name, each.low, each.high, log=each.log)
     return found
+
+
+def most_allowed(algorithm: Algorithm, found: Mapping[str, Any], name: str, each: Between) -> int:  # Any: values of fields
+    """The end of a range, or the largest number in it that goes with the values so far: a minibatch is within its batch."""
+    low, high = int(each.low), int(each.high)
+    if goes(algorithm, {**found, name: high}) or not goes(algorithm, {**found, name: low}):
+        return high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if goes(algorithm, {**found, name: middle}) else (low, middle)
+    return low
 
 
 def tried_once(search: StudySearch, trial: Optuna) -> float:
     """Train with the values of a trial. Returns its last evaluation."""
     settings = search.settings
     try:
-        config = replace(search.algorithm, **suggested(trial, search.space))
+        config = replace(search.algorithm, **suggested(trial, search))
         with settings.open() as session:
             run = config.run(
                 stop=settings.stop(EnvSpec.of(config.env)),
