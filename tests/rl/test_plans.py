@@ -63,12 +63,14 @@ from tflow.optimizers import Adam
 from tflow.rl.data.arrays import Array
 from tflow.rl.learning.learner import Learner
 from tflow.rl.learning.losses import LossValue
+from tflow.rl.learning.training import Stale, lag_of
 from tflow.rl.policy.network_spec import LSTM, MLP
 from tflow.rl.policy.weights import WHOLE
 from tflow.rl.replay.replay import MultiReplayActor, ReplayActor, ReplaySpec
 from tflow.rl.rollout.worker_spec import CurrentPolicy
 from tflow.runtime.sim import Faults, SimRuntime
 from tflow.testing.batches import rollouts
+from tflow.types import Provenance, Source
 
 T = TypeVar("T")
 loose: Any = tflow  # Any: what checkers would reject, said at run time
@@ -253,6 +255,39 @@ def test_items_of_one_round_may_follow_each_other_but_nothing_older() -> None:
     )
     with pytest.raises(OperatorError, match="sampled 2 updates ago, but the loss is on-policy"):
         reports(late.for_each(TrainOneStep(workers)), 6)
+
+
+class TwoWorkers:
+    """What ``lag_of`` asks for: two workers, at version 3, and an item of version 2 that was made of these."""
+
+    def __init__(self, *sources: tuple[int, int, int]) -> None:
+        self.provenance = Provenance(frozenset(Source("workers", *each) for each in sources), {"default": 2})
+
+    def __getitem__(self, actors: object) -> TwoWorkers:
+        return self
+
+    def __len__(self) -> int:
+        return 2
+
+    def shards(self, actors: object) -> tuple[int, ...]:
+        return tuple(sorted({source.shard for source in self.provenance.sources}))
+
+    def version(self, policy: str) -> int:
+        return 3
+
+
+def test_the_calls_of_a_worker_that_was_restarted_do_not_tell_rounds() -> None:
+    """They are numbered from 0 again, so equal numbers may be of two rounds."""
+    workers = create_rollout_workers(env=ENV, loss=PPOLoss(), **SMALL)
+
+    def lag(*sources: tuple[int, int, int]) -> int:
+        return lag_of(cast("Any", TwoWorkers(*sources)), workers, "default", on_policy=True)
+
+    assert lag((0, 0, 2), (1, 0, 1)) == 1, "of two rounds, between which there was one update"
+    assert lag((0, 1, 1), (1, 0, 1)) == 1, "as before, but shard 0 was restarted"
+    assert lag((0, 1, 1), (1, 1, 1)) == 1, "both were, perhaps in different rounds"
+    with pytest.raises(Stale, match="sampled 1 updates ago"):
+        lag((0, 0, 1), (1, 0, 1))
 
 
 def test_gradients_go_back_to_the_worker_that_they_came_from() -> None:

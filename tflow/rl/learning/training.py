@@ -110,7 +110,8 @@ def lag_of(live: Live, workers: AnyWorkers, policy: str, *, on_policy: bool = Fa
     if not shards:
         return 0
     lag = live[workers].version(policy) - live.provenance.versions.get(policy, 0)
-    of_one_round = len(sources) == len(shards) and len({source.sequence for source in sources}) == 1
+    calls = {(source.incarnation, source.sequence) for source in sources}  # which begin anew where an actor was restarted
+    of_one_round = len(sources) == len(shards) and len(calls) == 1 and next(iter(calls))[0] == 0
     others = max(len(live[workers]), workers.num) - (len(shards) if of_one_round else 1)  # a pool may shrink meanwhile
     if on_policy and lag > others:
         raise Stale(
