@@ -6,6 +6,7 @@ import ast
 import inspect
 import math
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import FrozenInstanceError, dataclass, fields, replace
 from itertools import pairwise
@@ -16,7 +17,7 @@ import numpy as np
 import pytest
 
 import tflow
-from tests.laws.world import RUNTIMES, over_repeatable_runtimes, product, ray_session
+from tests.laws.world import RUNTIMES, dice, over_repeatable_runtimes, product, ray_session
 from tflow import (
     Metrics,
     ParallelEvaluations,
@@ -70,6 +71,7 @@ from tflow.algos.fields import fields_of
 from tflow.combinators import graph
 from tflow.combinators.graph import actors_in
 from tflow.data import Episodes
+from tflow.errors import NoHealthyShards, ShardFailed
 from tflow.exploration import EpsilonGreedy
 from tflow.models import LSTM, MLP, GTrXL
 from tflow.rl.envs.samples import MultiCartPole
@@ -79,7 +81,7 @@ from tflow.rl.schedules import Linear, Schedule, schedule_of
 from tflow.runtime.base import Call
 from tflow.runtime.local import LocalRuntime
 from tflow.runtime.refs import carriers
-from tflow.runtime.sim import SimRuntime
+from tflow.runtime.sim import Faults, SimRuntime
 
 loose: Any = tflow  # Any: what checkers would reject, said at run time
 TINY = MLP((8,))
@@ -120,6 +122,10 @@ SMALL: dict[str, Algorithm] = {
     "PPODQN": PPODQN(fragment=16, num_envs=2, ppo_batch=32, **PAIR),
 }
 KINDS = [type(each) for each in SMALL.values()]
+
+
+FRAGILE = {"DDPPO", "IMPALA", "APPO", "ApeX", "ApeXDDPG", "ApeXTD3", "ApeXSAC"}
+"""Algorithms that learn in actors: what one has learned dies with it."""
 
 
 def reported(algorithm: Algorithm, count: int, runtime: str = "local", seed: int = 0) -> list[Metrics]:
@@ -291,6 +297,27 @@ def test_a_deterministic_plan_learns_the_same_on_every_runtime_bit_for_bit(name:
 @pytest.mark.parametrize("name", ["A2C", "DQN", "PPO"])
 def test_on_ray_it_learns_the_same_bit_for_bit(name: str) -> None:
     assert learned_on(name, "ray") == learned_on(name, "local")
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("name", SMALL)
+def test_where_actors_die_it_goes_on_or_says_which(name: str, seed: int) -> None:
+    found, finite, ended = list[Metrics](), False, ""
+    with SimRuntime(dice(seed), Faults(dies_before=1, dies_after=1, calm=6)) as session:
+        try:
+            with SMALL[name].run(runtime=session) as run:
+                found += [next(run) for _ in range(12)]
+                finite = all(np.isfinite(run.policy(policy).flat.get()).all() for policy in run.workers.learners)
+        except (ShardFailed, NoHealthyShards) as error:
+            ended = str(error)
+        assert sum(session.left.values()) < 2, "else nobody has died"
+    if ended:
+        assert name in FRAGILE, "only workers and replay actors have died, and these are replaced"
+        assert re.search(r"[Ss]hard \w+(#\d+)?\[\d\]", ended)
+    else:
+        assert [each.env_steps for each in found] == sorted(each.env_steps for each in found)
+        assert found[-1].training.skipped == 0
+        assert finite
 
 
 # --------------------------------------------------------------------------- running, stopping, acting
