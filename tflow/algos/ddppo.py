@@ -3,7 +3,8 @@
 Implements: workers that sample and train in place, each on its own rollout; gradients averaged among the workers, minibatch by
 minibatch, so that nobody has the data of others and there is no learner; preemption of stragglers: as soon as a share of the
 workers has finished its rollout, those of the others are cut, and used as they are. What differs: advantages are standardised
-over the rollouts of all workers, and rollouts count by their rows, so that short ones weigh less.
+over the rollouts of all workers, and rollouts count by their rows, so that short ones weigh less; a rollout may be cut after
+any number of steps, in the original after a quarter of its length at the earliest.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 Implements: double Q-learning, dueling networks, prioritized replay, n-step returns, distributional Q-learning (C51) and noisy
 networks together: a named configuration of DQN. What differs: rewards are normalised, so the support of the distribution is in
-units of normalised returns.
+units of normalised returns; the priority of a row is its absolute TD error between expected values, not the loss, which is the KL
+divergence between distributions; only what follows the encoder is noisy, usually one layer, instead of all dense layers.
 """
 
 from __future__ import annotations
