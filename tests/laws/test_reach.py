@@ -48,7 +48,7 @@ def classes(kind: type[nodes.Node]) -> set[type[nodes.Node]]:
 def concrete() -> set[type[nodes.Node]]:
     """The nodes of tflow's own that a plan of a user can have."""
     kinds = classes(nodes.Node)
-    own = {kind for kind in kinds if kind.__module__ == nodes.__name__} - NOT_A_PLAN_OF_ITS_OWN
+    own = {kind for kind in kinds if kind.__module__.startswith(f"{nodes.__name__}.")} - NOT_A_PLAN_OF_ITS_OWN
     abstract = {nodes.Node, nodes.ParSource, nodes.FedSource, nodes.Unary, nodes.Passing, nodes.Applying, nodes.Operating}
     return own - abstract - {nodes.Gathering, nodes.Merging}
 
@@ -56,7 +56,7 @@ def concrete() -> set[type[nodes.Node]]:
 def options(kind: type[nodes.Node]) -> dict[str, tuple[object, ...]]:
     """What each field of a node may be: one of a few words, true or false, given or not, of one of two types."""
     found: dict[str, tuple[object, ...]] = {}
-    hints_ = typing.get_type_hints(kind, dict(vars(nodes)))
+    hints_ = typing.get_type_hints(kind, localns=dict(vars(nodes)))
     for each in (each for each in fields(kind) if each.name not in ("name", "shown_as")):  # how it is called
         hint = hints_[each.name]
         if hint is bool:

@@ -1,0 +1,110 @@
+"""The nodes of a plan: frozen descriptions, compared by identity.
+
+What the rest of the system must know of a node stands on its class, once: how it is shown, what it yields, whether it looks into
+items, what it ships to actors, which actors it names, how its shards are arranged. ``Iter`` and ``ParIter`` are typed shells
+around nodes; ``tflow.runtime`` gives each a cell that can be polled. The same node stands on both sides of a gather:
+a ``BatchItems`` over a parallel input runs inside the actors.
+"""
+
+from __future__ import annotations
+
+from tflow.combinators.nodes.gathering import (
+    CallActor,
+    Every,
+    GatherAsync,
+    Gathering,
+    GatherSync,
+    GatherTogether,
+    GatherWhole,
+    HandOff,
+)
+from tflow.combinators.nodes.joints import Branch, Merging, ParUnionOf, Split, UnionOf, Zip
+from tflow.combinators.nodes.node import FAULTS, Function, Missing, Mode, Node, OnDeath, OnFull, Place, Refs, Size, StepKind
+from tflow.combinators.nodes.sources import (
+    AllGather,
+    BatchTogether,
+    Fed,
+    FedSource,
+    FromActors,
+    FromItems,
+    ParSource,
+    Pulled,
+    Repartition,
+    Scatter,
+)
+from tflow.combinators.nodes.unary import (
+    Applying,
+    BatchItems,
+    Drain,
+    Filter,
+    FlatMap,
+    Flatten,
+    ForEach,
+    Map,
+    MixIn,
+    Operating,
+    Passing,
+    Reduce,
+    Scan,
+    SelectShards,
+    Shuffle,
+    Take,
+    Tap,
+    Unary,
+)
+
+__all__ = [
+    "FAULTS",
+    "AllGather",
+    "Applying",
+    "BatchItems",
+    "BatchTogether",
+    "Branch",
+    "CallActor",
+    "Drain",
+    "Every",
+    "Fed",
+    "FedSource",
+    "Filter",
+    "FlatMap",
+    "Flatten",
+    "ForEach",
+    "FromActors",
+    "FromItems",
+    "Function",
+    "GatherAsync",
+    "GatherSync",
+    "GatherTogether",
+    "GatherWhole",
+    "Gathering",
+    "HandOff",
+    "Map",
+    "Merging",
+    "Missing",
+    "MixIn",
+    "Mode",
+    "Node",
+    "OnDeath",
+    "OnFull",
+    "Operating",
+    "ParSource",
+    "ParUnionOf",
+    "Passing",
+    "Place",
+    "Pulled",
+    "Reduce",
+    "Refs",
+    "Repartition",
+    "Scan",
+    "Scatter",
+    "SelectShards",
+    "Shuffle",
+    "Size",
+    "Split",
+    "StepKind",
+    "Take",
+    "Tap",
+    "Unary",
+    "UnionOf",
+    "Zip",
+]
