@@ -116,6 +116,25 @@ def sync_declared(operator: str, name: str) -> str:
     )
 
 
+def sync_returned(operator: str, function: str) -> str:
+    """On-policy training on what a function returns that is declared without a barrier."""
+    return (
+        f'Ill-typed plan: "{operator}" needs a synchronous stream, but "{function}" is declared to return one without a barrier. '
+        "If it keeps the rounds that it is given, declare what it takes and what it returns Iter[..., Sync]."
+    )
+
+
+def no_end(function: str, last: str, given: str, ending: str) -> str:
+    """A function that is to return a plan returns a stream."""
+    fix = f" End with {ending}(stream, ...)." if ending else " End with what makes a plan of it."
+    return f'"{function}" is to return a plan, but "{last}" only makes a stream, {given}.{fix}'
+
+
+def one_for_all(argument: str, parts: Sequence[str], by: str) -> str:
+    """A mapping where there is one value for all parts."""
+    return f"{argument} is the same for {listed(parts)}. To have one for each, give them with {by}={{...}} instead."
+
+
 def no_driver_method(name: str, *, inside: bool, known: bool) -> str:
     """A method of driver streams, asked of a parallel one. ``inside``: there is one that does the same inside the actors."""
     first = f" Use par_{name} to do it inside the actors, or" if inside else " To do this,"

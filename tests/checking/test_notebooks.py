@@ -16,9 +16,9 @@ from IPython.core.inputtransformer2 import TransformerManager
 from tests.checking.support import RIGHT, WRONG, run, write
 from tests.checking.test_watch import Watched
 from tflow.checking.engine import CACHE, Engine
-from tflow.checking.findings import Finding
+from tflow.checking.findings import SYNTAX, Finding
 from tflow.checking.layout import file_groups, python_files
-from tflow.checking.notebooks import joined, notebook, without_magics, write_newer
+from tflow.checking.notebooks import Modules, joined, notebook, without_magics, write_newer
 from tflow.checking.resident import ResidentEngine
 from tflow.errors import PlanError
 
@@ -151,26 +151,26 @@ def test_notebooks_in_other_languages_are_skipped(tmp_path: Path) -> None:
     assert python_files([".", "r.ipynb"], tmp_path) == ["a.ipynb"]
 
 
-ODD = "sub/a.ipynb is not a notebook: its JSON is not as Jupyter writes it. Save it anew with Jupyter."
+ODD = "This is not a notebook: its JSON is not as Jupyter writes it. Save it anew with Jupyter."
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("{", "sub/a.ipynb is not a notebook: it is not JSON (Expecting property name"),
+        ("{", "This is not a notebook: it is not JSON (Expecting property name"),
         ("[]", ODD),
         ('{"nbformat": 4}', ODD),
         ('{"nbformat": 4, "cells": [1]}', ODD),
         ('{"nbformat": 4, "cells": [{"cell_type": "code", "source": 1}]}', ODD),
-        ('{"nbformat": 3, "worksheets": []}', "sub/a.ipynb is a notebook of format 3; save it anew with Jupyter, in format 4."),
+        ('{"nbformat": 3, "worksheets": []}', "This is a notebook of format 3; save it anew with Jupyter, in format 4."),
     ],
 )
-def test_what_is_no_notebook_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, words: str) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_what_is_no_notebook_is_a_finding(tmp_path: Path, text: str, words: str) -> None:
     write(tmp_path, {"sub/a.ipynb": text})
-    with pytest.raises(PlanError) as raised:
-        python_files(["."], tmp_path)
-    assert str(raised.value).startswith(words)
+    files = python_files(["."], tmp_path)
+    (found,) = Modules(files, tmp_path, tmp_path).findings([])
+    assert (found.place, found.code) == ("sub/a.ipynb:1:1", SYNTAX)
+    assert found.message.startswith(words)
 
 
 def test_a_notebook_imports_what_is_beside_it(tmp_path: Path) -> None:
@@ -288,10 +288,9 @@ def test_notebooks_are_watched(tmp_path: Path) -> None:
     assert not watched.watch.turn()
     write(tmp_path, {"a.ipynb": "{"})  # half written
     assert watched.watch.turn()
-    assert "a.ipynb is not a notebook" in watched.said[-2]
     write(tmp_path, {"a.ipynb": as_notebook("x = 12")})
     assert watched.watch.turn()
-    assert watched.checked == [["a.ipynb"], ["a.ipynb"]]
+    assert watched.checked == [["a.ipynb"]] * 3
 
 
 # ------------------------------------------------------------------- as a process
@@ -319,10 +318,13 @@ def test_notebooks_are_checked_like_files(project: Path) -> None:
     write(project, {"nb/a.ipynb": as_notebook(imports, ignoring)})
     done = run("nb/a.ipynb", cwd=project)
     assert (done.returncode, done.stdout) == (0, "No findings in 1 file\n")
-    write(project, {"nb/a.ipynb": "{"})
+    write(project, {"nb/b.ipynb": "{"})
     done = run(".", cwd=project)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "nb/a.ipynb is not a notebook: it is not JSON" in done.stderr
+    assert done.returncode == 2
+    assert done.stdout.startswith("nb/b.ipynb:1:1: This is not a notebook: it is not JSON")
+    write(project, {"nb/a.ipynb": as_notebook(imports, wrong)})
+    done = run(".", cwd=project)
+    assert (done.returncode, done.stdout.count(REFUSED)) == (2, 1), "the others are checked"
     assert not list((project / CACHE).glob("run-*"))
 
 

@@ -23,7 +23,6 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from tflow.checking.findings import SYNTAX, Finding
-from tflow.errors import PlanError
 
 SUFFIX = ".ipynb"
 OPAQUE = "get_ipython()"
@@ -116,27 +115,33 @@ class Notebook:
 
 
 def notebook(path: Path) -> Notebook | None:
-    """The notebook in a file, or None if it is in another language than Python."""
+    """The notebook in a file, or None if it is in another language than Python. What is no notebook is an empty one, with a
+    finding that says so."""
     now = path.stat()
     return _read(path, now.st_mtime_ns, now.st_size)
 
 
 @lru_cache(maxsize=256)
 def _read(path: Path, changed: int, size: int) -> Notebook | None:  # while it is watched, a file is looked at often
-    shown = os.path.relpath(path)
     try:
         content = json.loads(path.read_text(encoding="utf-8") or '{"nbformat": 4, "cells": []}')
         if content["nbformat"] != 4:
-            raise PlanError(f"{shown} is a notebook of format {content['nbformat']}; save it anew with Jupyter, in format 4.")
+            return unreadable(f"This is a notebook of format {content['nbformat']}; save it anew with Jupyter, in format 4.")
         metadata = content.get("metadata", {})
         language = metadata.get("language_info", {}).get("name") or metadata.get("kernelspec", {}).get("language") or "python"
         if language.lower() not in ("python", "ipython"):
             return None
         return joined([(number, "".join(cell["source"])) for number, cell in enumerate(content["cells"], 1) if _is_code(cell)])
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise PlanError(f"{shown} is not a notebook: it is not JSON ({error}). Save it anew with Jupyter.") from None
+        return unreadable(f"This is not a notebook: it is not JSON ({error}). Save it anew with Jupyter.")
     except (KeyError, TypeError, AttributeError):
-        raise PlanError(f"{shown} is not a notebook: its JSON is not as Jupyter writes it. Save it anew with Jupyter.") from None
+        return unreadable("This is not a notebook: its JSON is not as Jupyter writes it. Save it anew with Jupyter.")
+
+
+def unreadable(why: str) -> Notebook:
+    """Nothing, and why."""
+    found = Finding(file="", line=1, column=1, end_line=1, end_column=2, message=why, code=SYNTAX)
+    return Notebook("", (Line(1, 1, ""),), (found,), frozenset(), unknown_names=False)
 
 
 def _is_code(cell: Mapping[str, Any]) -> bool:  # Any: JSON

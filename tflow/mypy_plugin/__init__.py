@@ -2,7 +2,8 @@
 
 Every rule has a file and a code of its own (``codes.py``). ``bodies.py`` looks at whole functions when mypy has finished them,
 which ``finish.py`` makes possible; there, ``calls.py`` looks at each place where a stream meets an operator, and ``uses.py``
-follows the streams. mypy's types are changed in one place only: splits into more than eight.
+follows the streams. mypy's types are changed in two places only: splits into more than eight, and batches with columns that are
+written down.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from mypy.plugin import ClassDefContext, FunctionContext, MethodContext, Plugin,
 from mypy.types import TupleType, Type, get_proper_type
 
 from tflow import domain
-from tflow.mypy_plugin import bodies, constructors, literal, shapes, untyped
+from tflow.mypy_plugin import bodies, columns, constructors, literal, shapes, untyped
 from tflow.mypy_plugin.calls import signatures_with_streams
 from tflow.mypy_plugin.finish import FINISHED, Finish
 from tflow.mypy_plugin.report import Checker, guarded
@@ -50,7 +51,7 @@ class TflowPlugin(Plugin):
         super().__init__(options)
         safe = guarded(lambda ctx: ctx.default_return_type)
         self.finish = Finish(bodies.look)
-        self.seen, self.branches = safe(self.passed), safe(self.split)
+        self.seen, self.branches, self.wider = safe(self.passed), safe(self.split), safe(self.widened)
         self.remembered = guarded(lambda ctx: None)(lambda ctx: constructors.remember(ctx.cls))
         self.hooks = {FINISHED: safe(self.arrived), **dict.fromkeys(bodies.MARKS, safe(self.marked))}
 
@@ -60,6 +61,8 @@ class TflowPlugin(Plugin):
     def get_method_hook(self, fullname: str) -> Callable[[MethodContext], Type] | None:
         if fullname.startswith("tflow.") and fullname.endswith(".split"):
             return self.branches
+        if fullname.startswith("tflow.") and fullname.endswith(".with_columns"):
+            return self.wider
         return self.seen if self.is_about_streams(fullname) else None
 
     def get_customize_class_mro_hook(self, fullname: str) -> Callable[[ClassDefContext], None] | None:
@@ -109,6 +112,11 @@ class TflowPlugin(Plugin):
             return ctx.default_return_type
         base = shapes.as_base(given, "builtins.tuple")
         return TupleType([base.args[0]] * number, base) if base is not None else ctx.default_return_type
+
+    def widened(self, ctx: MethodContext) -> Type:
+        """A batch with the columns of a display whose keys are literals; plain typing takes these for any strings."""
+        self.finish.after(ctx.api)
+        return columns.widened(ctx) or ctx.default_return_type
 
     # ------------------------------------------------------------------- caches
 

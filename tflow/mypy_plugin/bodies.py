@@ -67,10 +67,10 @@ def look(api: Checker, unit: Unit) -> None:
         scopes = tree.Scopes(fn, unit if fn is not unit else None, api.tree)
         strict = marked or shapes.mentions_stream(fn.type.ret_type if isinstance(fn.type, CallableType) else None)
         careful(api, fn, streams_of(api, fn, scopes, marked=marked, strict=strict))
+        careful(api, fn, partial(ends.check, api, fn, scopes))
         calls(api, scopes, strict=strict)
         if record is not None:
             careful(api, fn, partial(recorded_streams.record, api, fn, scopes))
-            careful(api, fn, partial(ends.propose, api, fn, scopes))
 
 
 def functions(api: Checker, unit: FuncDef) -> Iterator[tuple[FuncDef, bool]]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from mypy.nodes import IndexExpr, StrExpr, TypeInfo
-from mypy.types import Instance, Type
+from mypy.nodes import DictExpr, IndexExpr, StrExpr, TypeInfo
+from mypy.plugin import MethodContext
+from mypy.types import Instance, LiteralType, Type, UnionType, get_proper_type
+from mypy.types_utils import remove_optional
 
 from tflow import domain, sentences
 from tflow.mypy_plugin import proposals, shapes
@@ -41,6 +43,23 @@ def indexed(api: Checker, expr: IndexExpr) -> None:
         name = [expr.index.value]
     if have and name and name[0] not in have:
         report(api, CODE, sentences.no_column(name[0], have), expr.index, instead_of=expr)
+
+
+def widened(ctx: MethodContext) -> Type | None:
+    """What ``batch.with_columns({"advantages": ..., "returns": ...})`` is, if nobody wants it to have any columns at all."""
+    shown = ctx.args[0][0] if ctx.args and ctx.args[0] else None
+    given, have = get_proper_type(ctx.default_return_type), shapes.columns(ctx.type)
+    keys = [key.value for key, _ in shown.items if isinstance(key, StrExpr)] if isinstance(shown, DictExpr) else []
+    if not isinstance(given, Instance) or not isinstance(shown, DictExpr) or have is None or len(keys) < len(shown.items):
+        return None
+    api: Checker = ctx.api
+    context = api.expr_checker.type_context[-1]
+    wanted = shapes.as_base(remove_optional(context) if context is not None else None, shapes.BATCH)
+    if not shapes.as_base(given, shapes.BATCH) or (wanted is not None and shapes.literals(wanted.args[0]) is None):
+        return None
+    string = api.named_generic_type("builtins.str", [])
+    known = [LiteralType(name, string) for name in dict.fromkeys([*have, *keys])]
+    return given.copy_modified(args=[UnionType.make_union(known), *given.args[1:]])
 
 
 def adder(api: Checker, missing: Sequence[str]) -> str:

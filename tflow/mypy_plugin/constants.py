@@ -21,7 +21,7 @@ MISSING = _Missing()
 
 
 @dataclass(frozen=True)
-class Named:
+class NamedConstant:
     """Something that is told from others by its name: a member of an enum, a constant whose value is not known."""
 
     owner: str
@@ -50,12 +50,12 @@ def member(info: TypeInfo, name: str) -> object:
     if info.has_base("builtins.str"):
         value = shapes.member_value(info, name)
     compares = info.has_base("builtins.str") or info.has_base("builtins.int")
-    return value if compares and value is not None else Named(info.fullname, name if value is None else value)
+    return value if compares and value is not None else NamedConstant(info.fullname, name if value is None else value)
 
 
 def truth_of(value: object) -> bool | None:
     """Whether a constant is true; None if that is not known."""
-    return None if isinstance(value, Named) else bool(value)
+    return None if isinstance(value, NamedConstant) else bool(value)
 
 
 class Outside:

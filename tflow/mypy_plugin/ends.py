@@ -1,27 +1,33 @@
-"""What a function that must return a plan returns instead, and what would make a plan of it. mypy itself reports it."""
+"""What a function that must return a plan returns instead, and what would make a plan of it."""
 
 from __future__ import annotations
+
+from functools import partial
 
 from mypy.nodes import Expression, FuncDef, TypeInfo, Var
 from mypy.subtypes import is_subtype
 from mypy.types import CallableType, get_proper_type
 
-from tflow import domain
-from tflow.mypy_plugin import proposals, recorder, shapes, tree
-from tflow.mypy_plugin.report import Checker
+from tflow import domain, sentences
+from tflow.mypy_plugin import flow, proposals, recorder, shapes, tree
+from tflow.mypy_plugin.labels import Labels
+from tflow.mypy_plugin.report import Checker, of_kind, report, said_of, withdraw
+from tflow.mypy_plugin.shown_types import shown
 
-CODE = "return-value"
 
-
-def propose(api: Checker, fn: FuncDef, scopes: tree.Scopes) -> None:
-    """``ReportMetrics(stream, workers)`` around what is returned, if both fit."""
+def check(api: Checker, fn: FuncDef, scopes: tree.Scopes) -> None:
+    """Report a stream that is returned; ``ReportMetrics(stream, workers)`` around it is proposed if both fit."""
     returns = fn.type.ret_type if isinstance(fn.type, CallableType) else None
     if shapes.as_base(returns, shapes.PLAN) is None:
         return
     for expr in tree.returns(fn):
+        said = [each for each in said_of(api, expr) if of_kind(each, {"return-value"})]
         found = api.lookup_type_or_none(expr)
-        if shapes.as_base(found, shapes.ITER) is not None and shapes.as_base(found, shapes.PLAN) is None:
-            recorder.propose(CODE, expr, lambda expr=expr: ended(api, fn, expr))  # type: ignore[misc]  # a default binds it
+        if said and shapes.stream(found) is not None and shapes.as_base(found, shapes.PLAN) is None:
+            withdraw(api, said)
+            ending = domain.first("ends").rpartition(".")[2]
+            sentence = sentences.no_end(fn.name, Labels(api.lookup_type_or_none, scopes).of(expr), shown(found), ending)
+            report(api, flow.CODE, sentence, expr, fixes=partial(ended, api, fn, expr))
 
 
 def ended(api: Checker, fn: FuncDef, expr: Expression) -> list[recorder.Proposal]:

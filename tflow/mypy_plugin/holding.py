@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from mypy.nodes import (
     GDEF,
+    LDEF,
     AssignmentExpr,
     CallExpr,
     CastExpr,
@@ -34,11 +35,12 @@ from mypy.nodes import (
     TypeInfo,
     Var,
 )
-from mypy.types import Instance, TupleType, Type, get_proper_type
+from mypy.types import Instance, NoneType, TupleType, Type, get_proper_type
+from mypy.types_utils import remove_optional
 
 from tflow.mypy_plugin import kinds, shapes, tree
 from tflow.mypy_plugin.constructors import Constructors
-from tflow.mypy_plugin.frames import Arguments, Frame, Reader, Value, arguments, is_wrapped, returned
+from tflow.mypy_plugin.frames import Arguments, Frame, Reader, Value, arguments, is_name, is_wrapped, returned
 from tflow.mypy_plugin.labels import source
 from tflow.mypy_plugin.report import Checker
 from tflow.sentences import COPIED, ITEM, part
@@ -74,10 +76,11 @@ def goes_along(info: TypeInfo, name: str) -> bool:
 
 
 class Holding:
-    """A search in one module. ``copied``: on the driver operators are only copied, and functions are not."""
+    """A search in one module, for what a call ``here`` hands on. ``copied``: on the driver operators are only copied, and
+    functions are not."""
 
-    def __init__(self, api: Checker, *, copied: bool = False) -> None:
-        self.api = api
+    def __init__(self, api: Checker, here: Frame, *, copied: bool = False) -> None:
+        self.api, self.here = api, here
         self.copied = copied
         self.reader = Reader(api)
         self.constructors = Constructors(self.reader, Frame(tree.Scopes(api.tree)))
@@ -149,9 +152,12 @@ class Holding:
         if holds is not None:
             yield from self.of(node.if_expr if holds else node.else_expr, frame)
             return
-        first, second = list(self.of(node.if_expr, frame)), list(self.of(node.else_expr, frame))
-        if first and second:
-            yield from first
+        either = [node.if_expr, node.else_expr]
+        if frame is self.here:  # elsewhere, nobody knows whether it is ever anything but None
+            either = [each for each in either if not is_name(each, "None")]
+        found = [list(self.of(each, frame)) for each in either]
+        if all(found):
+            yield from (each for several in found[:1] for each in several)
 
     # ------------------------------------------------------------------- names
 
@@ -175,8 +181,14 @@ class Holding:
             yield Stuck("", kind, node)
         elif value is not None:
             yield from self.of(value.node, value.frame)
+        elif frame is self.here and isinstance(node, NameExpr) and node.kind == LDEF and (kind := self.optional(node)):
+            yield Stuck("", kind, node)
         else:
             yield from self.typed(variable.type, frame, node)
+
+    def optional(self, node: NameExpr) -> str:
+        """What it is unless it is None: who hands that on means to use it."""
+        return self.kind(remove_optional(self.reader.type_of(node) or NoneType()))
 
     def typed(self, t: Type | None, frame: Frame, node: Node) -> Iterator[Stuck]:
         """What anything of a type holds."""

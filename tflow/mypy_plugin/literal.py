@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from mypy.nodes import ArgKind, CallExpr, Expression, MemberExpr, NameExpr, RefExpr, TypeInfo
+from mypy.nodes import ArgKind, CallExpr, DictExpr, Expression, MemberExpr, NameExpr, RefExpr, TypeInfo
 
 from tflow import sentences
 from tflow.mypy_plugin import policy, shapes
@@ -41,7 +41,7 @@ class Trial(Trials):
             if self.is_said_already(call, blamed):
                 return
             code = policy.CODE if self.is_about_parts(call, blamed) else CODE
-            report(self.api, code, sentence, blamed, instead_of=call)
+            report(self.api, code, sentence, blamed, self.one_for_all(call, blamed), instead_of=call)
 
     def is_said_already(self, call: CallExpr, blamed: Expression) -> bool:
         """True if another argument is wrong that is no plain value, of which this may be a consequence."""
@@ -50,6 +50,13 @@ class Trial(Trials):
         plain = [given for given, kind in zip(call.args, call.arg_kinds, strict=True) if kind is not ArgKind.ARG_STAR2]
         others = [each for each in plain if each is not blamed and isinstance(each, MADE)]
         return any(not of_kind(said, OTHERS) for each in others for said in said_of(self.api, each))
+
+    def one_for_all(self, call: CallExpr, blamed: Expression) -> str:
+        """What is said beside a mapping from parts, where all have the same."""
+        *all_at_once, by = policy.named_by().get(policy.called(self.api, call.callee)) or ("",)
+        name = call.arg_names[call.args.index(blamed)] if isinstance(blamed, DictExpr) and blamed in call.args else None
+        parts = policy.names_of(call, self) if name and all_at_once else []
+        return sentences.one_for_all(name, parts, by) if name and parts else ""
 
     def is_about_parts(self, call: CallExpr, blamed: Expression) -> bool:
         """True for a part of several that is not there."""

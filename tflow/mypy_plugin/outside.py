@@ -7,7 +7,7 @@ from mypy.nodes import Expression, NameExpr, RefExpr, Var
 from mypy.types import LiteralType, get_proper_type
 
 from tflow.mypy_plugin import effects
-from tflow.mypy_plugin.constants import MISSING, Named, Outside, literal, member
+from tflow.mypy_plugin.constants import MISSING, NamedConstant, Outside, literal, member
 from tflow.mypy_plugin.labels import TypeOf
 from tflow.mypy_plugin.report import Checker
 
@@ -32,7 +32,7 @@ class OutsideFunctions(Outside):
             value = self.set_to(variable)
             if value is not MISSING:
                 return value
-        return Named(variable.fullname, "") if variable.name.isupper() else MISSING
+        return NamedConstant(variable.fullname, "") if variable.name.isupper() else MISSING
 
     def set_to(self, variable: Var) -> object:
         """What a variable of this module is set to: ``A``, or one of ``A, B = "a", "b"``."""

@@ -22,10 +22,23 @@ def broken(site: CallSite) -> bool:
     culprit = culprit_of(site.before, site.labels)
     if isinstance(culprit, NameExpr):
         site.report(CODE, sentences.sync_declared(site.operator, culprit.name))
+    elif is_foreign(culprit, site.labels):
+        site.report(CODE, sentences.sync_returned(site.operator, site.labels.of(culprit)))
     else:
         said = sentences.stored if is_source(culprit, site.labels) else sentences.sync
         site.report(CODE, said(site.operator, site.labels.of(culprit)), partial(proposals.gathered_in_step, culprit))
     return True
+
+
+def is_foreign(made: Expression, labels: Labels) -> bool:
+    """True for a function or a method of the user's that is given a driver stream: what it returns is what it is declared to."""
+    if not isinstance(made, CallExpr) or not isinstance(made.callee, (NameExpr, MemberExpr)):
+        return False
+    if made.callee.fullname.startswith("tflow."):
+        return False
+    if isinstance(made.callee, MemberExpr) and shapes.stream(labels.type_of(made.callee.expr)) is not None:
+        return False  # a method of streams
+    return any(shapes.as_base(labels.type_of(given), shapes.ITER) is not None for given in made.args)
 
 
 def is_source(made: Expression, labels: Labels) -> bool:

@@ -46,14 +46,14 @@ def check(api: Checker, scopes: tree.Scopes, call: CallExpr) -> None:
     frame = Frame(scopes)
     said: set[tuple[str, int, int]] = set()
     for sent in sent_by(api, call):
-        for part in Holding(api).of(sent, frame):
+        for part in Holding(api, frame).of(sent, frame):
             if not part.name and is_read_now(call):
                 continue
             where = Labels(api.lookup_type_or_none, scopes).call(call)
             say(api, said, part, sentences.travel(where, part.name or named(sent), part.kind))
     op = copied_by(api, call)
     if op is not None:
-        for part in Holding(api, copied=True).of(op, frame):
+        for part in Holding(api, frame, copied=True).of(op, frame):
             name = shapes.name_of(api.lookup_type_or_none(op))
             say(api, said, part, sentences.copied(name, f"{part.name or named(op)} is {part.kind}"))
 

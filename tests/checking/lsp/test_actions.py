@@ -106,7 +106,7 @@ CASES = {
     "mapped policy": (MULTI.replace('lambda agent: "ppo"', 'lambda agent: "PPO"'), "tflow-policy", 'Use "ppo"'),
     "no report": (
         A3C.replace("return ReportMetrics(applied, workers)", "return applied").replace("    ReportMetrics,\n", ""),
-        "return-value",
+        "tflow-flow",
         "End with ReportMetrics",
     ),
     "a class": (A3C.replace("ComputeGradients()", "ComputeGradients"), "tflow-flow", "Use ComputeGradients()"),

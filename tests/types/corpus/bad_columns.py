@@ -269,3 +269,14 @@ def learns_without_advantages() -> Iter[TrainStats]:
 
 def misspelt(batch: Rollout) -> float:
     return float(batch["reward"].sum())  # ERR no such column PLUGIN columns
+
+
+def misspelt_new_column(batch: Rollout) -> float:
+    wider = batch.with_columns({"advantage": batch["rewards"]})
+    return float(wider["advantages"].sum())  # PLUGIN columns
+
+
+@plan
+def too_few_new_columns() -> Plan[Metrics]:
+    rollouts = ParallelRollouts(on).gather_sync().map(lambda batch: batch.with_columns({"advantages": batch["rewards"]}))
+    return ReportMetrics(rollouts.for_each(TrainOneStep(on)), on)  # PLUGIN columns

@@ -296,3 +296,10 @@ def another_mistake(stream: Iter[int], size: int | None) -> Iter[str]:
     if size is None:
         return stream.map(str)
     return stream.for_each(Prefix(size, 3))  # ERR the operator fits, its text does not
+
+
+class Unreported:
+    def plan(self, stream: Iter[TrainStats], log: bool) -> Plan[Metrics]:
+        if log:
+            return stream.tap(print)  # ERR nothing reports PLUGIN flow
+        return ReportMetrics(stream, workers)

@@ -319,3 +319,8 @@ def when_it_fails(stream: Iter[int], size: int) -> Iter[list[int]]:
 
 def not_marked() -> None:
     print(list(from_range(3).split(0)))  # PLUGIN literal
+
+
+def exploration_by_policy() -> object:
+    losses = {"PPO": PPOLoss(), "DQN": DQNLoss()}
+    return create_rollout_workers(env="x", losses=losses, policy_of=policy_of, exploration={"PPO": EpsilonGreedy(0.1)})  # ERR PLUGIN literal

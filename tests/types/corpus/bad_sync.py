@@ -295,3 +295,12 @@ def handed_off() -> Iter[TrainStats]:
 def called_asynchronously() -> Iter[TrainStats]:
     rollouts = ParallelRollouts(workers).gather_async().with_columns(ComputeAdvantages())
     return rollouts.call(learner, LearnOnBatch())  # PLUGIN sync
+
+
+class Clipped:
+    def clip(self, stream: Iter[Rollout]) -> Iter[Rollout]:
+        return stream.take(3)
+
+    def plan(self) -> Plan[Metrics]:
+        rollouts = self.clip(ParallelRollouts(workers).gather_sync()).with_columns(ComputeAdvantages())
+        return ReportMetrics(rollouts.for_each(TrainOneStep(workers)), workers)  # ERR the method promises no barrier PLUGIN sync

@@ -561,3 +561,25 @@ def an_env() -> Plan[Metrics]:
 
 def a_callback(shown: Plan[Metrics], log: TextIO) -> Plan[Metrics]:
     return shown.tapped("ParallelRollouts", lambda rollout: log.write(f"{rollout}"))  # PLUGIN travel
+
+
+# --------------------------------------------------------------------------- perhaps None
+
+
+@flow
+def perhaps_given(shards: ParIter[int], out: TextIO | None) -> Iter[int]:
+    return shards.par_map(lambda number: number if out is None else out.write(f"{number}")).gather_sync()  # PLUGIN travel
+
+
+@flow
+def perhaps_opened(shards: ParIter[int], path: str | None) -> Iter[int]:
+    out = open(path, "w") if path else None
+    return shards.par_map(lambda number: number if out is None else out.write(f"{number}")).gather_sync()  # PLUGIN travel
+
+
+@flow
+def opened_on_one_path(shards: ParIter[int], path: str) -> Iter[int]:
+    out = None
+    if path:
+        out = open(path, "w")
+    return shards.par_map(lambda number: number if out is None else out.write(f"{number}")).gather_sync()  # PLUGIN travel

@@ -212,13 +212,14 @@ def split_into_any_number(stream: Iter[int], number: int) -> Iter[int]:
 
 @flow
 def a_number_if_asked(stream: Iter[int], given: str) -> Iter[int]:
+    found: list[Iter[int]] = []
     size = None
     if given:
         size = len(given)
-        found = stream.take(size)
+        found.append(stream.take(size))
     if size is None:
-        found = stream
-    return found
+        found.append(stream)
+    return Union(*found)
 
 
 @flow
@@ -232,11 +233,12 @@ def a_method_if_asked(stream: Iter[int], short: bool) -> Iter[int]:
 
 @flow
 def by_member(stream: Iter[int], way: Way) -> Iter[int]:
+    found: list[Iter[int]] = []
     if way is Way.DOUBLE:
-        found = stream.map(double)
+        found.append(stream.map(double))
     if way is Way.TAKE:
-        found = stream.take(2)
-    return found
+        found.append(stream.take(2))
+    return Union(*found)
 
 
 @flow
@@ -251,29 +253,32 @@ def by_every_member(stream: Iter[int], way: Way) -> Iter[int]:
 
 @flow
 def by_size(stream: Iter[int], size: Size) -> Iter[int]:
+    found: list[Iter[int]] = []
     if size == Size.FEW:
-        found = stream.take(size)
+        found.append(stream.take(size))
     if size == 9:
-        found = stream.batch(size).map(sum)
-    return found
+        found.append(stream.batch(size).map(sum))
+    return Union(*found)
 
 
 @flow
 def by_text(stream: Iter[int], kind: Kind) -> Iter[int]:
+    found: list[Iter[int]] = []
     if kind in (Kind.ONE, "three"):
-        found = stream.map(double)
+        found.append(stream.map(double))
     if kind == "other":
-        found = stream.take(2)
-    return found
+        found.append(stream.take(2))
+    return Union(*found)
 
 
 @flow
 def by_name(stream: Iter[int], name: str) -> Iter[int]:
+    found: list[Iter[int]] = []
     if name == ONE:
-        found = stream.map(double)
+        found.append(stream.map(double))
     if name == OTHER:
-        found = stream.take(2)
-    return found
+        found.append(stream.take(2))
+    return Union(*found)
 
 
 @flow

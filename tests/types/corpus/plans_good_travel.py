@@ -218,3 +218,16 @@ def actors() -> Iter[int]:
 def seen_on_the_driver() -> Plan[Metrics]:
     lock = threading.Lock()
     return A2C().plan().tapped(TrainOneStep, lambda stats: print(stats, lock))
+
+
+@flow
+def none_here(shards: ParIter[int], lock: threading.Lock | None) -> Iter[int]:
+    if lock is None:
+        return shards.par_map(lambda number: number if lock is None else 0).gather_sync()
+    return shards.gather_sync()
+
+
+@flow
+def made_elsewhere(shards: ParIter[int], op: Lazy) -> Iter[int]:
+    """Whoever made it may have left its lock out."""
+    return shards.par_for_each(op).gather_sync()

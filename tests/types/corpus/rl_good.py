@@ -115,6 +115,20 @@ def columns(batch: Batch[Literal["rewards", "values"]]) -> float:
     return float(wider["advantages"].sum() + wider["rewards"].sum())
 
 
+def new_columns(batch: Rollout) -> Plan[Metrics]:
+    workers = create_rollout_workers(env="CartPole-v1", loss=PPOLoss())
+    wider = batch.with_columns({"advantages": batch["rewards"], "rewards": batch["values"]})
+    print(columns(wider))
+    summed = ParallelRollouts(workers).gather_sync().map(
+        lambda each: each.with_columns({"advantages": each["rewards"], "returns": each["rewards"]})
+    )
+    return ReportMetrics(summed.for_each(TrainOneStep(workers)), workers)
+
+
+def any_columns(batch: Rollout) -> Batch[str]:
+    return batch.with_columns({"bonus": batch["rewards"]})
+
+
 def fewer_columns_are_asked_for(batch: Rollout) -> float:
     return columns(batch)
 
