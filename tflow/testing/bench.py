@@ -125,12 +125,13 @@ def fresh(items: list[Item]) -> list[Item]:
     return [copy.deepcopy(item) for item in items]
 
 
-def raw_copy(op: AnyOp) -> AnyOp:
-    """A copy field by field, whatever the operator says of how it is copied."""
-    blank = object.__new__(type(op))
+def raw_copy(candidate: Candidate) -> AnyOp:
+    """A copy field by field, whatever the operator says of how it is copied; what has a name in its module is still the same."""
+    op = candidate.op
+    blank, named = object.__new__(type(op)), candidate.surroundings.named()
     for name, value in getattr(op, "__dict__", {}).items():
         try:
-            object.__setattr__(blank, name, copy.deepcopy(value))
+            object.__setattr__(blank, name, copy.deepcopy(value, dict(named)))
         except Exception:  # a lock, say: then it is shared
             object.__setattr__(blank, name, value)
     return blank if hasattr(op, "__dict__") else op

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, cast
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.control import current_build_context
 
@@ -33,7 +33,7 @@ from tflow.laws import (
 )
 from tflow.testing import proofs
 from tflow.testing.bench import BESIDE, LIVE, STATEFUL, Candidate, Item, Make, fresh
-from tflow.testing.values import close
+from tflow.testing.values import close, unquoted
 from tflow.types import AnyOp, Columnar, Op, RefOp, Stateless
 
 Evidence = Callable[[Candidate, list[Item]], None]
@@ -54,7 +54,7 @@ class Mapped(Stateless[Any, Any]):  # Any: whatever the function takes and retur
 
 def declared_result(op: AnyOp) -> hints.Hint:
     """The element type that the operator's class, or the annotation of its function, declares for its results."""
-    return hints.result_of(op.fn) if isinstance(op, Mapped) else type_arguments(op)[1]
+    return hints.result_of(op.fn) if isinstance(op, Mapped) else unquoted(type_arguments(op)[1], type(op))
 
 
 def consumes_batches(op: AnyOp) -> bool:
@@ -158,20 +158,22 @@ def _test(
     law: Law[...], evidence: Mapping[Law[...], Evidence], candidate: Candidate, items: st.SearchStrategy[Item], most: int
 ) -> Callable[[object], None]:
     examples, lists = max(1, settings().max_examples // PORTION), st.lists(items, min_size=1, max_size=most)
-    if law is BOUNDED_MEMORY:  # a few, which take long
-        examples, lists = max(2, examples // 10), lists | st.lists(items, min_size=proofs.MANY, max_size=proofs.MANY)
+    phases = settings().phases
+    if law in (BOUNDED_MEMORY, MESSAGES):  # what depends on the item shows only where there are many
+        lists |= st.lists(items, min_size=proofs.MANY, max_size=proofs.MANY)
+    if law is BOUNDED_MEMORY:  # a few, which take long, and would take minutes to make small
+        examples, phases = max(2, examples // 10), [phase for phase in phases if phase is not Phase.shrink]
 
-    @settings(deadline=None, max_examples=examples, suppress_health_check=[HealthCheck.data_too_large, HealthCheck.too_slow])
+    unhealthy = [HealthCheck.data_too_large, HealthCheck.too_slow]
+
+    @settings(deadline=None, max_examples=examples, phases=phases, suppress_health_check=unhealthy)
     @given(items=lists)
     def test(self: object, items: list[Item]) -> None:
         error = broken(evidence[law], candidate, items)
         if error is not None:
             error.__context__ = None  # from one place, whatever led here: hypothesis tells failures apart by where they come from
-            first = cause(law, evidence, candidate, items) if current_build_context().is_final else ""
-            if first:
-                error.add_note(
-                    f"The same items break the law {first!r}, which comes first: see to test_{first}, then look again."
-                )
+            if current_build_context().is_final and (first := cause(law, evidence, candidate, items)):
+                error.add_note(first)
             raise error
 
     test.__doc__ = law.says
@@ -194,12 +196,15 @@ def broken(evidence: Evidence, candidate: Candidate, items: list[Item]) -> Excep
 
 
 def cause(law: Law[...], evidence: Mapping[Law[...], Evidence], candidate: Candidate, items: list[Item]) -> str:
-    """The first of the laws before this one that the same items break."""
+    """The first of the laws before this one that the same items break, or under which the operator raises."""
     for earlier in evidence:
         if earlier is law:
             return ""
-        if isinstance(broken(evidence[earlier], candidate, items), LawBroken):
-            return earlier.name
+        error = broken(evidence[earlier], candidate, items)
+        if error is not None:
+            does = "break" if isinstance(error, LawBroken) else f"make the operator raise {type(error).__name__} under"
+            name = earlier.name
+            return f"The same items {does} the law {name!r}, which comes first: see to test_{name}, then look again."
     return ""
 
 

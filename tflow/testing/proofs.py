@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import inspect
+import sys
+import types
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping, Sized
+from collections.abc import Callable, Iterable, Mapping
 from itertools import cycle, islice
 from typing import Any, cast
 
@@ -20,7 +24,6 @@ from tflow.laws import (
     ENDS,
     ERROR_PROPAGATION,
     FINITENESS,
-    LEFTOVERS,
     MESSAGES,
     NO_TRACES,
     OWNERSHIP,
@@ -40,25 +43,24 @@ from tflow.runtime.sim import SimRuntime
 from tflow.testing import rows, world
 from tflow.testing.bench import BESIDE, LIVE, Bench, Candidate, Item, Make, bench, fresh, raw_copy, results
 from tflow.testing.elsewhere import run_elsewhere
-from tflow.testing.reach import amount, change_arrays, kept, memory_in
+from tflow.testing.leftovers import distinct, shows_what_is_left
+from tflow.testing.reach import amount, change_arrays, kept, memory_in, walk
 from tflow.testing.spy import Message
 from tflow.testing.values import POISONS, Poison, fits, poisoned, snapshot
-from tflow.types import AnyOp, Op, Shard, Stateless, shows_at_end, steps_of
+from tflow.types import AnyOp, Op, Shard, Stateless, steps_of
 
 MANY = 24
 """How many different items show what grows with each new one."""
-FOLLOWING = 40
-"""So many items later something must have been seen of one that was held back."""
-LONG = 12
-"""Some mistakes show only after a while."""
+LONG, LONGER = 12, 60
+"""Some mistakes show only after a while, and some later still."""
 SIZES = (50, 100, 200)
 SURE_SIZES = (800, 1600, 3200)
 """After how many items memory is measured: first, and again if it seems to grow."""
 
 
-def longer(items: list[Item]) -> list[Item]:
+def longer(items: list[Item], least: int = LONG) -> list[Item]:
     """The items again and again, each a copy of its own."""
-    return fresh(list(islice(cycle(items), max(LONG, len(items)))))
+    return fresh(list(islice(cycle(items), max(least, len(items)))))
 
 
 def shown(candidate: Candidate, items: list[Item]) -> list[object]:
@@ -93,6 +95,10 @@ def releases_items(candidate: Candidate, items: list[Item]) -> None:
         for number, item in enumerate(given, 1):
             at_work.result(item)
             RELEASE.check(kept(at_work.roots, given[:number], known))
+        given += longer(items, LONGER)
+        for item in given[-LONGER:]:
+            at_work.result(item)
+        RELEASE.check(kept(at_work.roots, given, known))
     if isinstance(candidate.op, BESIDE):  # an actor may store what it is given, but not show what has become of it
         untouched = results(candidate, longer(items))
         with bench(candidate) as at_work:
@@ -129,7 +135,9 @@ def is_repeatable(candidate: Candidate, items: list[Item]) -> None:
         first = []
         for item in fresh(items):
             before = world.dice()
-            first.append(at_work.step(item))
+            result = at_work.result(item)
+            first.append(at_work.looked(result))
+            call_all(result, at_work.roots, item)
             REPEATABILITY.check(None, None, world.changed(before, world.dice()))
         first += at_work.end()
     with (
@@ -139,10 +147,28 @@ def is_repeatable(candidate: Candidate, items: list[Item]) -> None:
         second = []
         for item in fresh(items):
             asked.clear()
-            second.append(at_work.step(item))
+            result = at_work.result(item)
+            second.append(at_work.looked(result))
+            call_all(result, at_work.roots, item)
             REPEATABILITY.check(None, None, sorted(set(asked)))
         second += at_work.end()
     REPEATABILITY.check(first, second)
+
+
+def call_all(result: object, *others: object) -> None:
+    """Call the functions that a result is made of, if they need no arguments: their dice are those of the operator."""
+    known = {id(value) for _, value in walk([("", others)])}
+    for _, value in walk([("", result)]):
+        if isinstance(value, types.FunctionType) and id(value) not in known and world.is_of_user(value) and takes_nothing(value):
+            with contextlib.suppress(Exception):
+                value()
+
+
+def takes_nothing(function: types.FunctionType) -> bool:
+    with contextlib.suppress(TypeError, ValueError):
+        inspect.signature(function).bind()
+        return True
+    return False
 
 
 def is_resumable(candidate: Candidate, items: list[Item]) -> None:
@@ -187,7 +213,7 @@ def travels(candidate: Candidate, items: list[Item]) -> None:
     modules |= {type(value).__module__ for value in getattr(candidate.op, "__dict__", {}).values()}
     own = {name for name in modules if name.partition(".")[0] not in ("builtins", "tflow", "numpy", "torch", "")}
     how, elsewhere = run_elsewhere(work_elsewhere, candidate.op, candidate.actor, fresh(items), modules=own)
-    here = results(candidate, items, raw_copy(candidate.op) if not isinstance(candidate.op, LIVE) else None)
+    here = results(candidate, items, raw_copy(candidate) if not isinstance(candidate.op, LIVE) else None)
     TRAVEL.check(here, there)
     if how != "gone":
         TRAVEL.check(here, elsewhere, "in another process")
@@ -229,91 +255,67 @@ def is_bounded(candidate: Candidate, items: list[Item]) -> None:
 
 def grows(candidate: Candidate, items: list[Item]) -> str:
     with bench(candidate) as at_work:
-        memory, sent = measured(at_work, items, SIZES)
-        if not (linear(memory) or linear(sent)):
+        if not any(map(linear, measured(at_work, items, SIZES).values())):
             return ""
-        memory, sent = measured(at_work, items, SURE_SIZES)
-    if linear(memory):
-        return f"after {', '.join(map(str, SURE_SIZES))} items it holds {', '.join(map(str, memory))} values"
-    return f"after {', '.join(map(str, SURE_SIZES))} items it sends {', '.join(map(str, sent))} values" if linear(sent) else ""
+        sizes = measured(at_work, items, SURE_SIZES)
+        growing = next((what for what, amounts in sizes.items() if linear(amounts)), "")
+        if not growing or (growing == BY_ITS_ACTOR and leaves_it_to_its_actor(at_work, items[0])):
+            return ""
+    return f"after {', '.join(map(str, SURE_SIZES))} items {growing} {', '.join(map(str, sizes[growing]))} values"
+
+
+def leaves_it_to_its_actor(at_work: Bench, item: Item) -> bool:
+    """True if a method of the actor is called: what an actor stores of what it is given is its own business."""
+    called: list[str] = []
+
+    def look(frame: types.FrameType, event: str, what: object) -> None:
+        code = frame.f_code
+        own = frame.f_locals.get(code.co_varnames[0]) if event == "call" and code.co_argcount else getattr(what, "__self__", None)
+        if own is at_work.actor and (event == "c_call" or hasattr(type(own), code.co_name)):
+            called.append(event)
+
+    before = sys.getprofile()
+    sys.setprofile(look)
+    try:
+        at_work.result(copy.deepcopy(item))
+    finally:
+        sys.setprofile(before)
+    return bool(called)
 
 
 def grows_with_new_ones(candidate: Candidate, items: list[Item]) -> str:
-    different: list[Item] = []
-    looks: list[object] = []
-    for item in items:
-        if (look := snapshot(item)) not in looks:
-            looks.append(look)
-            different.append(item)
+    different = distinct(items)
     third = len(different) // 3
     if len(different) < 0.8 * MANY or not third:
         return ""  # too few to tell what has a bound from what has none
     with bench(candidate) as at_work:
-        memory, _ = measured(at_work, different, (third, 2 * third, 3 * third))
+        memory = measured(at_work, different, (third, 2 * third, 3 * third))[BY_ITSELF]
     with bench(candidate) as at_work:
-        repeated, _ = measured(at_work, different[:1], (third, 2 * third, 3 * third))
+        repeated = measured(at_work, different[:1], (third, 2 * third, 3 * third))[BY_ITSELF]
     steps = memory[1] - memory[0], memory[2] - memory[1]
     if repeated[0] == repeated[2] and steps[0] >= 0.8 * third and steps[1] >= 0.8 * steps[0]:
         return f"after {third}, {2 * third}, {3 * third} items, all different, it holds {', '.join(map(str, memory))} values"
     return ""
 
 
-def measured(at_work: Bench, items: list[Item], sizes: Iterable[int]) -> tuple[list[int], list[int]]:
-    memory, sent = [], []
+BY_ITSELF, BY_ITS_ACTOR, IN_MESSAGES = "it holds", "its actor, of which it calls no method, holds", "it sends"
+
+
+def measured(at_work: Bench, items: list[Item], sizes: Iterable[int]) -> dict[str, list[int]]:
+    """How much there is after so many items, by where it is."""
+    found: dict[str, list[int]] = {BY_ITSELF: [], BY_ITS_ACTOR: [], IN_MESSAGES: []}
     for size in sizes:
         while at_work.number < size:
             at_work.result(copy.deepcopy(items[at_work.number % len(items)]))
-        memory.append(amount(at_work.roots))
-        sent.append(amount([("", [message.value for message in at_work.messages])]))
-    return memory, sent
+        found[BY_ITSELF].append(amount(at_work.roots))
+        found[BY_ITS_ACTOR].append(amount([("", at_work.actor)]))
+        found[IN_MESSAGES].append(amount([("", [message.value for message in at_work.messages])]))
+    return found
 
 
 def linear(sizes: list[int]) -> bool:
     """True if it has grown, and the second time at least as fast as the first."""
     return sizes[1] > sizes[0] and sizes[2] - sizes[1] >= 1.5 * (sizes[1] - sizes[0])
-
-
-def shows_what_is_left(candidate: Candidate, items: list[Item]) -> None:
-    """Of an item that is held back something is seen when the input ends, if something would be seen were there more of it."""
-    for number, item in enumerate(items[:6]):
-        before = items[:number]
-        if not holds_back(candidate, before, items[number:]):
-            continue
-        for other in items:
-            more = list(islice(cycle(items), FOLLOWING))
-            one, two = ([*before, each] for each in (item, other))
-            ends, changed = (
-                [results(candidate, fresh(given)) for given in pair] for pair in ((one, two), (one + more, two + more))
-            )
-            silent = shows_at_end(candidate.op) and len(ends[0]) == len(one)  # it says that nothing is to be shown
-            if ends[0] == ends[1] and changed[0] != changed[1] and not silent:
-                LEFTOVERS.check(f"nothing is seen of item {number} if it is the last; if others follow, it is seen")
-
-
-def holds_back(candidate: Candidate, before: list[Item], items: list[Item]) -> bool:
-    """True if it keeps the first of the items for later: it remembers more with each until it shows something, and then no more.
-
-    A sum remembers no more with each; a window on the past remembers more although it shows something.
-    """
-    with bench(candidate) as at_work:
-        if at_work.state is None:
-            return False  # as a rule it remembers the item before, and there is none before the first
-        for each in fresh(before):
-            at_work.result(each)
-        first, size = True, amount([("", at_work.state)])
-        for each in fresh([items[0], *islice(cycle(items), FOLLOWING)]):
-            shows = not is_nothing(at_work.result(each)) or bool(at_work.messages)
-            size, grown = (now := amount([("", at_work.state)])), now > size
-            if shows and not (first and candidate.op.batching):
-                return not first and not grown
-            if not grown:
-                return False
-            first = False
-    return False
-
-
-def is_nothing(result: object) -> bool:
-    return result is None or (isinstance(result, Sized) and len(result) == 0)
 
 
 # --------------------------------------------------------------------------- what it shows
@@ -387,12 +389,12 @@ def sends_well(candidate: Candidate, items: list[Item]) -> None:
         sources = {actors.name: actors.num for actors in at_work.live.actors}
         for item in longer(items):
             at_work.result(item)
-            told = [message.told for message in at_work.messages if message.kind != "advance"]
+            told = [each for message in at_work.messages for each in message.arrives]
             twice = [each for number, each in enumerate(told) if each in told[:number]]
             MESSAGES.check(twice, "", too_early(at_work.messages))
-            targets.update(
-                (message.to, shard) for message in at_work.messages if message.kind == "send" for shard in message.shards
-            )
+            targets.update((message.to, shard) for message in at_work.messages for shard in message.shards)
+    if len(distinct(items)) < MANY // 2:
+        return  # the shard may depend on what is in the item
     for name in {name for name, _ in targets}:
         hit = [shard for to, shard in targets if to == name]
         if len(hit) == 1 and sources[name] > 1 and targets[name, hit[0]] > sources[name]:
@@ -429,7 +431,7 @@ def keeps_what_travels_along(candidate: Candidate, items: list[Item]) -> None:
             result = at_work.result(item)
             steps_in += steps_of(item)
             steps_out += steps_of(result)
-            ROWS.check(rows.what_travels_along(item, result) if rows.batches([item]) else [], steps_in, steps_out)
+            ROWS.check(rows.lost(item, result) if rows.batches([item]) else [], steps_in, steps_out)
 
 
 def keeps_pieces_apart(candidate: Candidate, items: list[Item]) -> None:

@@ -18,7 +18,9 @@ OPAQUE = (*ATOMS, Enum, np.generic, np.dtype, range, slice, types.FrameType, typ
 Parts = Iterable[tuple[str, object]]
 
 
-def walk(roots: Iterable[tuple[str, object]]) -> Iterator[tuple[str, Any]]:  # Any: of any kind
+def walk(
+    roots: Iterable[tuple[str, object]], enters: Callable[[object], bool] = lambda value: True
+) -> Iterator[tuple[str, Any]]:  # Any: of any kind
     """Everything that can be reached, each object once, with the way to it."""
     seen: set[int] = set()
     waiting = deque(roots)
@@ -30,7 +32,8 @@ def walk(roots: Iterable[tuple[str, object]]) -> Iterator[tuple[str, Any]]:  # A
         seen.add(id(value))
         kept_alive.append(value)
         yield path, value
-        waiting.extend(parts(path, value))
+        if enters(value):
+            waiting.extend(parts(path, value))
 
 
 def parts(path: str, value: Any) -> Parts:  # Any: of any kind
@@ -104,11 +107,13 @@ def memory_in(roots: Iterable[tuple[str, object]]) -> frozenset[int]:
 
 
 def amount(roots: Iterable[tuple[str, object]]) -> int:
-    """How much is reached: objects, members of containers, elements of arrays."""
+    """How much is reached: objects, members of containers, elements of arrays; a queue that has a bound is as large as that."""
     total = 0
-    for _, value in walk(roots):
+    for _, value in walk(roots, enters=lambda value: not has_bound(value)):
         total += 1
-        if isinstance(value, np.ndarray):
+        if has_bound(value):
+            total += value.maxlen
+        elif isinstance(value, np.ndarray):
             total += value.size
         elif is_tensor(value):
             total += int(value.numel())
@@ -117,6 +122,10 @@ def amount(roots: Iterable[tuple[str, object]]) -> int:
         elif callable(info := getattr(value, "cache_info", None)):  # of functools.lru_cache
             total += int(getattr(info(), "currsize", 0))
     return total
+
+
+def has_bound(value: object) -> bool:
+    return isinstance(value, deque) and value.maxlen is not None
 
 
 def change_arrays(root: object) -> Callable[[], None]:

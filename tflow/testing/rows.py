@@ -31,13 +31,25 @@ def same_rows(item: AnyRows, result: object) -> bool:
     """True if the result is a batch of the rows of the item, in order."""
     if not isinstance(result, Batch) or len(result) != len(item):
         return False
-    shared = [name for name in item.columns if name in result.columns and name.startswith(("obs", "t", "actions"))]
+    shared = [name for name in item.columns if name in result.columns and (name in ("t", "actions") or name.startswith("obs"))]
     return bool(shared) and all(np.array_equal(item.columns[name], result.columns[name]) for name in shared)
 
 
 def is_selection(batch: AnyRows) -> bool:
     """True if every row is a piece of its own, as ``take`` makes them: then nothing is said of what follows a row."""
     return len(batch.ends) == len(batch)
+
+
+def lost(item: AnyRows, result: object) -> list[str]:
+    """What is lost of a batch of the same rows, or of the env steps where these are shown in several parts."""
+    if not isinstance(result, (list, tuple)):
+        return what_travels_along(item, result)
+    parts = [part for part in result if isinstance(part, Batch)]
+    if is_selection(item) or len(parts) != len(result) or all(map(is_selection, parts)):
+        return []
+    names = [name for name in item.columns if all(name in part.columns for part in parts)]
+    joined: AnyRows = Batch({name: np.concatenate([part.columns[name] for part in parts]) for name in names})
+    return ["env_steps"] if same_rows(item, joined) and sum(part.env_steps for part in parts) != item.env_steps else []
 
 
 def what_travels_along(item: AnyRows, result: object) -> list[str]:
@@ -127,10 +139,23 @@ def computed_columns(item: AnyRows, result: object) -> Iterator[str]:
 
 
 def wrong_end(candidate: Candidate, item: AnyRows) -> str:
-    """What is wrong with how an operator treats the ends of pieces, if it computes something like returns or targets."""
-    if not {"rewards", "terminated", "truncated"} <= item.columns.keys() or "values" not in item.finals:
+    """What is wrong with how an operator treats the ends of pieces, if it marks them, or computes something like returns."""
+    if not {"rewards", "terminated", "truncated"} <= item.columns.keys():
         return ""
     piece = int(np.argmax(np.diff(np.concatenate([[-1], item.ends]))))  # the longest
+    over = {how: marked_as_over(candidate, ending(item, piece, how), int(item.ends[piece])) for how in ("truncated", "cut")}
+    if over["truncated"] and not over["cut"]:
+        return "it marks the last row of a truncated episode as 'terminated': what follows it counts for nothing"
+    return wrong_value(candidate, item, piece) if "values" in item.finals else ""
+
+
+def marked_as_over(candidate: Candidate, item: AnyRows, row: int) -> bool:
+    result = applied(candidate, item)
+    return same_rows(item, result) and "terminated" in result.columns and bool(result.columns["terminated"][row])
+
+
+def wrong_value(candidate: Candidate, item: AnyRows, piece: int) -> str:
+    """What is wrong with what an operator computes for the last row of a piece."""
     first, last = int(item.starts[piece]), int(item.ends[piece])
     more = {"values": np.array(item.finals["values"], np.float32)}
     more["values"][piece] += 5

@@ -32,6 +32,12 @@ class Message(NamedTuple):
         """The message as data."""
         return self.kind, self.to, self.shards, self.method, self.looked, self.policy
 
+    @property
+    def arrives(self) -> list[tuple[object, ...]]:
+        """What each shard is told, however it was sent."""
+        sent = [] if self.kind == "advance" else self.shards
+        return [(self.to, shard, self.method, self.looked, self.policy or "default") for shard in sent]
+
 
 class SpyRef(Ref[Any]):  # Any: whatever the item is
     """An item that notes when it is opened."""

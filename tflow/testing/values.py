@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import inspect
 import math
+import sys
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -112,6 +114,19 @@ def fits(value: object, hint: hints.Hint) -> bool:
     return _members_fit(value, args) and _fields_fit(value, hint)
 
 
+def unquoted(hint: hints.Hint, kind: type) -> hints.Hint:
+    """The type, with what is quoted in it looked up where the class was written; as it is if that cannot be found there."""
+
+    def said() -> None: ...
+
+    said.__annotations__ = {"return": hint}
+    for each in kind.__mro__:
+        here = vars(sys.modules[each.__module__])
+        with contextlib.suppress(Exception):  # an annotation can be any expression, and is evaluated here
+            return typing.get_type_hints(said, here, dict(vars(each)), include_extras=True)["return"]
+    return hint
+
+
 def _keys_fit(value: dict[Any, object], wanted: Any) -> bool:  # Any: a TypedDict, which has no type of its own
     said = _hints_of(wanted)
     return wanted.__required_keys__ <= value.keys() <= said.keys() and all(fits(each, said[key]) for key, each in value.items())
@@ -151,10 +166,12 @@ def _members_fit(value: object, args: tuple[hints.Hint, ...]) -> bool:
 
 
 class Poisoned(
-    KeyError, IndexError, ValueError, ZeroDivisionError, OverflowError, FloatingPointError, AssertionError, NotImplementedError,
-    EOFError, BufferError, RecursionError,
+    KeyError, IndexError, ValueError, ArithmeticError, AssertionError, NotImplementedError, EOFError, BufferError, RecursionError,
 ):  # fmt: skip
-    """Raised by whatever is done with a ``Poison``: it is of many kinds, so that whoever catches one of them catches it."""
+    """Raised by whatever is done with a ``Poison``: it is of many kinds, so that whoever catches one of them catches it.
+
+    Of errors in arithmetic only the general one: who catches a division by zero has made the division.
+    """
 
 
 class PoisonedIO(TimeoutError, ConnectionResetError, BrokenPipeError, FileNotFoundError, PermissionError, InterruptedError):

@@ -19,7 +19,7 @@ import time
 import types
 import warnings
 from collections import OrderedDict, defaultdict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import count
 from typing import Any
@@ -84,6 +84,7 @@ def settings() -> Settings:
         "the locale": locale.setlocale(locale.LC_ALL),
         "gc": gc.isenabled(),
         "threads": threading.active_count(),
+        **{f"the handlers of the logger {name!r}": handlers for name, handlers in handlers_of_loggers().items()},
     }
     if (torch := torch_module()) is not None:
         found |= {
@@ -97,12 +98,27 @@ def settings() -> Settings:
     return found
 
 
+def handlers_of_loggers() -> dict[str, list[logging.Handler]]:
+    """What writes the logs of users; libraries set up theirs when they are first used."""
+    loggers = {"root": logging.getLogger(), **logging.root.manager.loggerDict}
+    return {
+        name: list(logger.handlers)
+        for name, logger in loggers.items()
+        if isinstance(logger, logging.Logger) and logger.handlers and not is_library(name.partition(".")[0])
+    }
+
+
+def is_library(name: str) -> bool:
+    return name in sys.modules and not is_of_user(sys.modules[name])
+
+
 @contextmanager
 def contained() -> Iterator[None]:
     """Whatever is done to the process inside is undone afterwards."""
     environ, folder, path, filters = dict(os.environ), os.getcwd(), list(sys.path), list(warnings.filters)
     errors, shown, limit, level = np.geterr(), np.get_printoptions(), sys.getrecursionlimit(), logging.getLogger().level
     timeout, context, collects, torch = socket.getdefaulttimeout(), decimal.getcontext().copy(), gc.isenabled(), torch_module()
+    handlers = handlers_of_loggers()
     modes = None
     if torch is not None:
         modes = torch.is_grad_enabled(), torch.get_default_dtype(), torch.get_num_threads()
@@ -120,6 +136,8 @@ def contained() -> Iterator[None]:
         np.set_printoptions(**shown)
         sys.setrecursionlimit(limit)
         logging.getLogger().setLevel(level)
+        for name in changed({**handlers}, {**handlers_of_loggers()}):
+            logging.getLogger(name).handlers[:] = handlers.get(name, [])
         socket.setdefaulttimeout(timeout)
         decimal.setcontext(context)
         (gc.enable if collects else gc.disable)()
@@ -152,16 +170,21 @@ def changed(before: Settings, after: Settings) -> list[str]:
 class OtherEnviron(dict[Any, Any]):  # Any: bytes on most systems, text on others
     """The environment of another machine, for those who ask from outside of libraries."""
 
+    def __init__(self, real: Mapping[Any, Any]) -> None:  # Any: see above
+        super().__init__(real)
+        self.asked = count()
+
     def __getitem__(self, key: Any) -> Any:  # Any: see above
         if not asked_by_user():
             return super().__getitem__(key)
-        one = b"1" if isinstance(key, bytes) else "1"
-        if key not in self:
-            return one
-        try:
-            return type(one)(str(float(super().__getitem__(key)) + 1), *(["ascii"] if isinstance(one, bytes) else []))
-        except ValueError:
-            raise KeyError(key) from None
+        if key not in self:  # set there, to what some mean by yes, and to another number
+            said = "17"[next(self.asked) % 2]
+        else:
+            try:
+                said = str(float(super().__getitem__(key)) + 1)
+            except ValueError:
+                raise KeyError(key) from None
+        return said.encode() if isinstance(key, bytes) else said
 
 
 def asked_by_user() -> bool:
@@ -176,31 +199,20 @@ def asked_by_user() -> bool:
 @contextmanager
 def other_world(surroundings: Surroundings) -> Iterator[list[str]]:
     """The clock jumps, the process has another number, the environment other values. Yields a list of the entropy asked for."""
-    ticks, asked = count(1), list[str]()
-
-    def later(real: Callable[[], Any], step: float) -> Callable[[], Any]:  # Any: seconds or nanoseconds
-        start = real()
-        return lambda: start + type(start)(step * next(ticks) ** 2)
+    asked, real_entropy, processors = list[str](), os.urandom, os.cpu_count()
 
     def entropy(size: int) -> bytes:
         asked.append("os.urandom")
         return real_entropy(size)
 
-    class OtherDatetime(datetime.datetime):
-        @classmethod
-        def now(cls, tz: datetime.tzinfo | None = None) -> Any:  # Any: of the class that is replaced
-            return real_datetime.now(tz) + datetime.timedelta(days=97 * next(ticks) + 3650)
-
-        @classmethod
-        def utcnow(cls) -> Any:  # Any: as above
-            return real_datetime.utcnow() + datetime.timedelta(days=97 * next(ticks) + 3650)
-
-    real_datetime, real_entropy = datetime.datetime, os.urandom
-    new: dict[int, object] = {id(os.getpid): lambda: 4_000_001, id(os.urandom): entropy, id(datetime.datetime): OtherDatetime}
-    clocks = ("time", "monotonic", "perf_counter", "process_time")
-    new |= {id(real := getattr(time, name)): later(real, 1e4) for name in clocks}
-    new |= {id(real := getattr(time, f"{name}_ns")): later(real, 1e13) for name in clocks}
-    places: list[dict[str, Any]] = [vars(module) for module in (time, os, datetime, random)]  # Any: whatever modules hold
+    new: dict[int, object] = {
+        id(os.urandom): entropy,
+        id(os.getpid): lambda: 4_000_001,
+        id(os.cpu_count): lambda: (processors or 1) + 3,
+        id(socket.gethostname): lambda: "another-host",
+        **other_clocks(),
+    }
+    places: list[dict[str, Any]] = [vars(module) for module in (time, os, datetime, random, socket)]  # Any: what modules hold
     undo = []
     for place in [*places, *surroundings.namespaces]:
         for name, value in list(place.items()):
@@ -216,6 +228,48 @@ def other_world(surroundings: Surroundings) -> Iterator[list[str]]:
         os.environ._data = data  # type: ignore[attr-defined]  # see above
         for place, name, value in undo:
             place[name] = value
+
+
+def other_clocks() -> dict[int, object]:
+    """What tells the time, by identity, and what tells another each time that it is asked."""
+    ticks, real_datetime, real_time = count(1), datetime.datetime, time.time
+
+    def later(real: Callable[[], Any], step: float) -> Callable[[], Any]:  # Any: seconds or nanoseconds
+        start = real()
+        return lambda: start + type(start)(step * next(ticks) ** 2)
+
+    def another_day(real: Callable[..., Any], place: int, now: Callable[[float], object]) -> Callable[..., Any]:  # Any: a time
+        """Of functions that take the time as an argument in this place, and the time that it is if they are given none."""
+
+        def told(*given: object) -> Any:  # Any: a time
+            if len(given) > place and given[place] is not None:
+                return real(*given)
+            return real(*given[:place], now(real_time() + 3e8 + DAYS_S * (next(ticks) % 40)))
+
+        return told
+
+    class OtherDatetime(datetime.datetime):
+        @classmethod
+        def now(cls, tz: datetime.tzinfo | None = None) -> Any:  # Any: of the class that is replaced
+            return real_datetime.now(tz) + datetime.timedelta(days=97 * next(ticks) + 3650)
+
+        @classmethod
+        def utcnow(cls) -> Any:  # Any: as above
+            return real_datetime.utcnow() + datetime.timedelta(days=97 * next(ticks) + 3650)
+
+    new: dict[int, object] = {id(datetime.datetime): OtherDatetime}
+    clocks = ("time", "monotonic", "perf_counter", "process_time")
+    new |= {id(real := getattr(time, name)): later(real, 1e4) for name in clocks}
+    new |= {id(real := getattr(time, f"{name}_ns")): later(real, 1e13) for name in clocks}
+    dates: list[Callable[..., Any]] = [time.localtime, time.gmtime, time.ctime]  # Any: a time
+    new |= {id(real): another_day(real, 0, float) for real in dates}
+    new |= {id(time.asctime): another_day(time.asctime, 0, time.localtime)}
+    new |= {id(time.strftime): another_day(time.strftime, 1, time.localtime)}
+    return new
+
+
+DAYS_S = 8_434_188.0
+"""97 days and 15 hours: all times of the day and of the year come soon."""
 
 
 # --------------------------------------------------------------------------- what is around an operator
@@ -308,6 +362,13 @@ class Surroundings:
         copies = {name: _copied(value) for name, value in values.items()}
         self.saved.append((place, {name: value for name, value in copies.items() if value is not _NONE}))
 
+    def named(self) -> dict[int, object]:
+        """What globals, and attributes of classes, refer to, by identity; not what holds other things, which can change."""
+        modules = [value for space in self.namespaces for value in space.values() if isinstance(value, types.ModuleType)]
+        spaces: list[Mapping[str, object]] = [*self.namespaces, *(vars(module) for module in modules if is_of_user(module))]
+        spaces += [vars(place) for place, _ in self.saved if isinstance(place, type)]
+        return {id(value): value for space in spaces for value in space.values() if not isinstance(value, HOLDS)}
+
     def restore(self) -> None:
         """Put everything back, as in a process that has just started."""
         for cache in self.caches:
@@ -361,7 +422,7 @@ def _refill(container: Any, content: Any) -> None:  # Any: one of several kinds 
 
 def is_of_user(value: object) -> bool:
     """True for what was defined in neither Python, nor an installed package, nor tflow itself."""
-    module = sys.modules.get(getattr(value, "__module__", None) or "")
+    module = value if isinstance(value, types.ModuleType) else sys.modules.get(getattr(value, "__module__", None) or "")
     if module is None:
         return False
     name = getattr(module, "__file__", None)
