@@ -43,7 +43,7 @@ class Terminal:
             if seen(self.shown()):
                 return self.shown()
             try:
-                self.stream.feed(self.program.read_nonblocking(65536, timeout=0.1))
+                self.stream.feed(self.program.read_nonblocking(2048, timeout=0.1))  # small pieces: no view is missed
             except pexpect.TIMEOUT:
                 continue
             except pexpect.EOF:

@@ -107,7 +107,7 @@ def test_what_is_not_a_stream_is_of_the_right_type() -> None:
         table: Mapping[str, int],
         cls: type[Worker],
         noted: Annotated[int, "a note"],
-        number: N,
+        number: N,  # pyright: ignore[reportInvalidTypeVarUse]  # what it stands for is the question
         *args: object,
         kept: str = "default",
         keyword: int,

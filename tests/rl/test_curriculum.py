@@ -105,7 +105,8 @@ def test_episodes_become_longer() -> None:
 def test_a_run_that_is_resumed_goes_on_with_it(tmp_path: Path) -> None:
     whole = small(Walk).run(stop=Stop(env_steps=320)).finish()
     first = small(Walk).run(stop=Stop(env_steps=320))
-    next(first), next(first), next(first)
+    for _ in range(3):
+        next(first)
     first.save(tmp_path / "saved")
     first.close()
     second = small(Walk).run(stop=Stop(env_steps=320), resume=tmp_path / "saved")

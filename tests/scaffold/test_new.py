@@ -224,15 +224,15 @@ def test_wrong_entry_points_are_told_and_are_in_nobodys_way(site: Path, typed: T
 
 
 def test_presets_that_cannot_be_read_are_told_where_they_are_asked_for(site: Path, typed: Typed) -> None:
-    (site / "mine" / "presets").mkdir(parents=True)
-    (site / "mine" / "__init__.py").write_text("from tflow.algos import A2C\n")
-    (site / "mine" / "presets" / "mine.toml").write_text("[CartPole-v1\n")
-    register(site, "mine", "mine = mine:A2C")
+    (site / "illegible" / "presets").mkdir(parents=True)
+    (site / "illegible" / "__init__.py").write_text("from tflow.algos import A2C\n")
+    (site / "illegible" / "presets" / "illegible.toml").write_text("[CartPole-v1\n")
+    register(site, "illegible", "illegible = illegible:A2C")
     code, out, _ = typed("presets")
     assert code == 0
     assert "LunarLander-v3" in out
-    assert "mine.toml' cannot be read" in " ".join(out.split())
-    code, _, err = typed("presets", "mine")
+    assert "illegible.toml' cannot be read" in " ".join(out.split())
+    code, _, err = typed("presets", "illegible")
     assert code == 2
     assert "cannot be read" in err
     assert chosen(["ppo"]).preset is not None

@@ -308,7 +308,9 @@ def name_of(method: Callable[..., object]) -> str:
 
 def polled(cell: Cell, most: int | TimeBudget | Polls) -> Iterator[Answer]:
     """The answers of a cell, as far as a call may read them."""
-    return islice(cell.stream, most) if type(most) is Polls or most == 0 else cell.stream
+    if most == 0:
+        return iter(())
+    return islice(cell.stream, most) if isinstance(most, Polls) else cell.stream
 
 
 def fills(most: int | TimeBudget | Polls) -> Callable[[Answer], bool]:
