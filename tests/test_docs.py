@@ -75,7 +75,8 @@ def test_the_commands_of_the_page_work(name: str, folders: int, tmp_path: Path, 
     """They train for long; here they are told to stop sooner. What they say is tested elsewhere."""
     monkeypatch.chdir(tmp_path)
     page = (ROOT / "docs" / f"{name}.md").read_text()
-    first, *others = commands_in(re.sub(r"--(stop-steps|eval-every|until) [\d_]+", r"--\1 600", page))
+    sooner = re.sub(r"--(stop-steps|eval-every|until) [\d_]+", r"--\1 600", page)
+    first, *others = commands_in(re.sub(r"(--resume .*--stop-steps) 600", r"\1 6_000", sooner))
     for line in (f"{first} --stop-steps 600", *others):
         monkeypatch.setattr(sys, "argv", shlex.split(line))
         with pytest.raises(SystemExit) as left:
@@ -275,7 +276,7 @@ def test_the_ten_usual_changes_name_files_that_are_there_and_definitions_in_them
         assert any(path.startswith("tflow/") for path in paths), change
         assert any(path.startswith("tests/") for path in re.findall(r"`([\w/.]+)`", then)) or "docs/generate.py" in then, change
     defined = {
-        "tflow/combinators/nodes.py": "class Node",
+        "tflow/combinators/nodes/unary.py": "class Map",
         "tflow/runtime/build.py": "CELLS",
         "tflow/algos/names.py": "a2c",
         "tflow/runtime/base.py": "class Runtime",

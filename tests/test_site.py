@@ -47,6 +47,11 @@ def test_it_has_every_page_name_rule_and_law(site: Path) -> None:
     assert "class PPO(" in re.sub(r"<[^>]+>", "", source)
 
 
+def test_only_what_is_shown_is_in_it(site: Path) -> None:
+    assert (ROOT / "docs" / "__pycache__").is_dir(), "its hooks were imported"
+    assert [path for path in site.rglob("*") if "__pycache__" in path.parts or path.suffix in (".py", ".pyc")] == []
+
+
 def test_nothing_is_loaded_from_elsewhere(site: Path) -> None:
     found = {url for page in site.rglob("*.html") for url in LOADED.findall(page.read_text())}
     assert found == set()
