@@ -24,11 +24,14 @@ def test_a_trace_and_a_report_of_processes_one_of_which_dies(tmp_path: Path) -> 
     found = 0
     with ray_session() as session:
         keeper = RunFolder(tmp_path / "run", checkpoint_every=None)
-        run = SMALL["IMPALA"].run(runtime=session, trace=tmp_path / "trace.json", callbacks=[keeper], stop=Stop(updates=60))
+        run = SMALL["IMPALA"].run(runtime=session, trace=tmp_path / "trace.json", callbacks=[keeper], stop=Stop(updates=20_000))
         for _ in run:
             found += 1
             if found == 20:
                 os.kill(run.run.ask(run.workers, process)[0], signal.SIGKILL)
+            if any(death.back_after is not None for death in run.run.deaths):
+                break
+        run.close()
         deaths = run.run.deaths
     events = check_trace((tmp_path / "trace.json").read_text())
     names = {(event["pid"], event["tid"]): event["args"]["name"] for event in events if event["name"] == "thread_name"}

@@ -25,7 +25,6 @@ import os
 import platform
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -161,6 +160,8 @@ class ReplayRuntime(LocalRuntime):
         self.performed: set[Call] = set()
         self.saved: Encoded | None = None
         """The latest checkpoint, if actors will be restored from it."""
+        self.unsaved: CheckpointError | None = None
+        """Why the latest could not be made here."""
 
     def check(self, plan: str, resumes: str | None) -> None:
         """Raise if the recording is of another plan, or began elsewhere; warn if it was made with other versions or on another
@@ -240,6 +241,8 @@ class ReplayRuntime(LocalRuntime):
             elif kind == "s":
                 self.save(driver, settled=words[1] == "settled")
             elif kind == "k":
+                if self.unsaved is not None:
+                    raise Differs(f"The recorded run was saved here, and this one cannot be: {self.unsaved}") from self.unsaved
                 if self.saved is not None:
                     remember_in_memory(driver, self.saved)
             else:
@@ -259,11 +262,15 @@ class ReplayRuntime(LocalRuntime):
                     self.perform_up_to(call, 0 if arrival is None else arrival.polls, answers=False)
         while self.next_is("r") and len(self.events[0]) == 4:  # the run has waited for these, too
             self.restart_named(*self.take("r")[:2])
-        with suppress(CheckpointError):  # the recorded run could not be saved either, and went on
+        self.unsaved = None
+        try:
             encoded = snapshot(driver)
-            restarted = {event[1] for event in self.events if event[0] == "r"}
-            if any(pool.actors.restores and pool.name in restarted for pool in driver.pools):
-                self.saved = encoded.copied()
+        except CheckpointError as error:  # if the recorded run could not be saved either, it went on
+            self.unsaved = error
+            return
+        restarted = {event[1] for event in self.events if event[0] == "r"}
+        if any(pool.actors.restores and pool.name in restarted for pool in driver.pools):
+            self.saved = encoded.copied()
 
     def arrivals(self) -> Iterator[Arrival]:
         """All answers that are still to come."""
@@ -300,13 +307,14 @@ class ReplayRuntime(LocalRuntime):
     def perform_up_to(self, call: Call, polls: int, *, answers: bool = True) -> None:
         """Run a call, after those that its actor was sent before it. Without ``answers``, it is answered later."""
         for earlier in [each for each in self.queue if each.shard is call.shard]:
-            request = earlier.args[0] if earlier.args else None
+            asked, request = earlier.args, earlier.args[0] if earlier.args else None
             if earlier is call and polls and isinstance(request, Request):
                 earlier.args = (request._replace(most=Polls(polls)),)
             self.queue.remove(earlier)
             if earlier not in self.performed:
                 self.performed.add(earlier)
                 self.attempt(earlier)
+            earlier.args = asked  # a call that is answered later is saved as it was
             if earlier is call:
                 break
         if answers:
