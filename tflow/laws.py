@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from math import inf
 from typing import TYPE_CHECKING, Generic, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
@@ -130,14 +131,16 @@ def COMPLETENESS(items: Sequence[object], branches: Sequence[Sequence[object]]) 
 
 @law(
     "fairness",
-    "While no input blocks or ends, every prefix of the turns is within one turn of the shares that the weights give.",
+    "While no input blocks or ends, every prefix of the turns is within one turn of the shares that the weights give; those with "
+    "infinite weights share all turns.",
     "One sub-flow starves the others: the replay ratio drifts and nobody notices.",
 )
 def FAIRNESS(turns: Sequence[int], weights: Sequence[float], slack: float = 1.0) -> str:
-    total, counts = sum(weights), [0] * len(weights)
+    parts = [float(weight == inf) for weight in weights] if inf in weights else weights
+    total, counts = sum(parts), [0] * len(weights)
     for length, turn in enumerate(turns, 1):
         counts[turn] += 1
-        for index, weight in enumerate(weights):
+        for index, weight in enumerate(parts):
             due = length * weight / total
             if abs(counts[index] - due) > slack + 1e-6:
                 return f"after {length} turns input {index} has had {counts[index]}, its share is {due:g}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from math import inf
 from typing import TypeVar
 
 import pytest
@@ -94,6 +95,29 @@ def test_with_blocking_round_robin_stays_within_two_turns(runtime: str, shares: 
         list(run)
         (union,) = [cell for cell in run._driver.cells if isinstance(cell, RoundRobin)]
     assert max(abs(credit) for credit in union.credit) <= 2
+
+
+@over_runtimes
+@given(before=st.integers(0, 3), after=st.integers(0, 3), share=st.sampled_from([0.5, 1, 1e9]), lag=st.integers(1, 3))
+def test_an_input_with_an_infinite_weight_goes_first_until_it_blocks(
+    runtime: str, before: int, after: int, share: float, lag: int
+) -> None:
+    """The branch that leads is blocked when it is ``lag`` items ahead, until the other branch has caught up by one."""
+    ahead, behind = forever("ahead").split(max_lag=lag)
+    others = [forever("other") for _ in range(before + after)]
+    inputs = [*others[:before], ahead, *others[before:], behind.map(lambda item: "behind")]
+    shares = [inf if index == before else share for index in range(len(inputs))]
+    lead = 0
+    for item in results(Union(*inputs, weights=shares).take(80), runtime):
+        assert (item == "ahead") == (lead < lag)
+        lead += {"ahead": 1, "behind": -1}.get(item, 0)
+
+
+@over_runtimes
+@given(shares=st.lists(st.sampled_from([1.0, 3.0, inf]), min_size=1, max_size=5), turns=st.integers(1, 60))
+def test_infinite_weights_share_all_turns(runtime: str, shares: list[float], turns: int) -> None:
+    streams = [forever(which) for which in range(len(shares))]
+    FAIRNESS.check(results(Union(*streams, weights=shares).take(turns), runtime), shares)
 
 
 @proves(NO_STARVATION, "Union")

@@ -21,6 +21,7 @@ from tests.quality import test_flow_bugs
 from tflow.combinators import create, nodes
 from tflow.runtime import base, chain, driver, feed, gather, host, joints, messages, shards, sim, unary
 from tflow.runtime.answers import DONE, SKIP, WAITING, Answer, Blocked, Ready
+from tflow.runtime.cell import Cell, Site
 from tflow.types import NOWHERE
 
 Patch = Callable[[pytest.MonkeyPatch], None]
@@ -323,6 +324,18 @@ def turns_that_a_blocked_input_saves_up(patch: pytest.MonkeyPatch) -> None:
         def serve(self, index: int, answer: Answer) -> Answer:
             self.credit = [credit + 0.1 * (which != index) for which, credit in enumerate(self.credit)]
             return super().serve(index, answer)
+
+    swap(patch, nodes.UnionOf, Wrong)
+
+
+@breaks(test_merge_and_split.test_an_input_with_an_infinite_weight_goes_first_until_it_blocks)
+@breaks(test_merge_and_split.test_infinite_weights_share_all_turns)
+def an_input_that_is_only_served_very_often(patch: pytest.MonkeyPatch) -> None:
+    class Wrong(joints.RoundRobin):
+        def __init__(self, node: nodes.UnionOf, ups: tuple[Cell, ...], site: Site) -> None:
+            super().__init__(node, ups, site)
+            self.weights = tuple(min(weight, 10.0) for weight in self.weights)
+            self.everyone = self.shares(self.alive)
 
     swap(patch, nodes.UnionOf, Wrong)
 

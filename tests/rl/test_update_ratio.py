@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
-from math import floor
+from math import floor, inf
 
 import numpy as np
 import pytest
@@ -17,7 +17,6 @@ import tflow
 from tests.rl.test_plans import loose
 from tflow import ParallelReplay, Stop, StoreToBuffer, Union, create_replay_actors
 from tflow.algos import R2D2
-from tflow.algos.off_policy import TRAINING_WEIGHT
 from tflow.errors import Deadlock, PlanError
 from tflow.models import LSTM, MLP
 from tflow.rl.data.batch import Batch
@@ -106,7 +105,7 @@ def trained(sizes: Sequence[int], shards: int, ratio: float | Schedule, min_size
     store = tflow.from_items(batches).for_each(StoreToBuffer(replay)).map(lambda batch: len(batch))
     train = ParallelReplay(replay).gather_sync().map(lambda batch: 0)
     made, stored, updates = [0], list[int](), 0
-    with Union(store, train, weights=(1, TRAINING_WEIGHT)).run() as run, pytest.raises(Deadlock) as error:
+    with Union(store, train, weights=(1, inf)).run() as run, pytest.raises(Deadlock) as error:
         for rows in run:
             if rows:
                 made[-1] = updates

@@ -9,11 +9,11 @@ option of DQN. DDPG, TD3 and SAC run on the same sub-flow: ``apex_ddpg``, ``apex
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 
 from tflow.algos.algorithm import agreed
 from tflow.algos.distributed import Distributed
 from tflow.algos.dqn import DQN
-from tflow.algos.off_policy import TRAINING_WEIGHT
 from tflow.combinators.par import ParIter
 from tflow.combinators.runnable import Plan
 from tflow.combinators.stream import Iter
@@ -122,4 +122,4 @@ def apex_plan(
     replayed, num = ParallelReplay(buffer).gather_async(in_flight=2), config.num_learners
     options = {"mailbox": config.mailbox, "weights_every": config.weights_every}
     trained = learn_in_actors(replayed, workers, loss=loss, num=num, policy=policy, **options).for_each(SendPriorities())
-    return Union(store.drain(), trained, weights=(1, TRAINING_WEIGHT))  # else a slow learner gets fewer updates than it is due
+    return Union(store.drain(), trained, weights=(1, inf))  # else a slow learner gets fewer updates than it is due

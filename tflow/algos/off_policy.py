@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from math import inf
 from typing import ClassVar, Protocol, TypeVar
 
 from tflow.algos.algorithm import SinglePolicy, Trains, agreed
@@ -22,8 +23,6 @@ from tflow.rl.schedules import Schedule, check_absolute
 from tflow.types import Async
 
 C = TypeVar("C", bound=str)
-TRAINING_WEIGHT = 1_000_000_000
-"""Turns of training per turn of storing: training goes first, until ``update_ratio`` makes it wait."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,4 +175,6 @@ def off_policy_plan(
         trained = learn_together(replayed, workers, num=num, loss=loss)
     else:
         trained = replayed.for_each(TrainOneStep(workers, loss=loss))
-    return Union(store.drain(), trained.for_each(SendPriorities()), weights=(1, TRAINING_WEIGHT))
+    return Union(
+        store.drain(), trained.for_each(SendPriorities()), weights=(1, inf)
+    )  # training goes first, until update_ratio= makes it wait

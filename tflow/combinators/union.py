@@ -6,6 +6,7 @@ Both are overloaded up to eight inputs, so that the element type is exact in eve
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 from typing import Generic, overload
 
 from typing_extensions import TypeVar
@@ -38,8 +39,9 @@ class Union(Iter[T]):
     timing, else async.
 
     Law: multiset sum, order kept per input; an ended input leaves and loses nothing. *Round robin* counts turns: while no input
-    blocks or ends, every prefix is within one turn of the shares, with blocking within two. *Async*: an input that stays
-    ready is served within k outputs of k inputs.
+    blocks or ends, every prefix is within one turn of the shares, with blocking within two; an input with the weight ``inf`` has
+    priority: the others have turns only while it is blocked. *Async*: an input that stays ready is served within k outputs of k
+    inputs.
 
     >>> from tflow import Union, from_items
     >>> list(Union(from_items("aaaa"), from_items("bb"), weights=[2, 1]).run())
@@ -83,7 +85,7 @@ class Union(Iter[T]):
 
 
 def _shares(weights: Sequence[float], inputs: int) -> tuple[float, ...]:
-    shares = tuple(check.positive("Union", "every weight", weight) for weight in weights)
+    shares = tuple(weight if weight == inf else check.positive("Union", "every weight", weight) for weight in weights)
     if len(shares) != inputs:
         raise PlanError(f"Union: {inputs} streams got {len(shares)} weights; give one weight per stream.")
     return shares

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections import deque
 from collections.abc import Iterator
+from math import inf
 
 from tflow.combinators import nodes
 from tflow.runtime.answers import DONE, SKIP, WAITING, Answer, Blocked, Ready
@@ -205,7 +206,7 @@ class RoundRobin(Merge):
     are a function of the plan alone.
 
     An input earns its share of every turn in which it takes part and pays one for each that it is given; the most urgent is
-    next. A blocked input takes no part, so it cannot save up turns.
+    next. A blocked input takes no part, so it cannot save up turns; nor does any beside one whose weight is infinite.
     """
 
     node: nodes.UnionOf
@@ -247,7 +248,10 @@ class RoundRobin(Merge):
         return DONE
 
     def shares(self, field: list[int]) -> list[tuple[int, float]]:
-        """What each of these inputs earns by a turn in which they, and no others, take part."""
+        """What each of these inputs earns by a turn in which they, and no others, are not blocked."""
+        first = [index for index in field if self.weights[index] == inf]
+        if first:
+            return [(index, 1 / len(first)) for index in first]
         total = sum(self.weights[index] for index in field)
         return [(index, self.weights[index] / total) for index in field]
 
