@@ -45,7 +45,7 @@ class ShowProgress(Callback):
 
     def started(self, run: TrainingRun) -> None:
         self._monitor = TrainingMonitor()
-        self._view = View(self.title or title_of(run), run.stop if isinstance(run.stop, Stop) else None)
+        self._view = View(self.title or run.title, run.stop if isinstance(run.stop, Stop) else None)
         self._shown = in_notebook() and show_in_notebook(self.picture)
         if not self.live and not self._shown:
             self.console.print(self._view.title, soft_wrap=True)
@@ -126,10 +126,3 @@ def words(metrics: Metrics, view: View) -> Iterator[str]:
     yield f"{view.steps_per_s(metrics):,.0f} steps/s"
     if view.eta is not None:
         yield f"eta {clock(view.eta)}"
-
-
-def title_of(run: TrainingRun) -> str:
-    """What is being trained, in one line."""
-    what = "A plan" if run.algorithm is None else type(run.algorithm).__name__
-    where = type(run.run.runtime).__name__.removesuffix("Runtime").lower()
-    return f"{what} on {run.workers.spec.env.name}, {where}, seed {run.seed}"
