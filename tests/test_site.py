@@ -47,6 +47,12 @@ def test_it_has_every_page_name_rule_and_law(site: Path) -> None:
     assert "class PPO(" in re.sub(r"<[^>]+>", "", source)
 
 
+def test_bars_in_the_code_of_tables_have_no_backslash(site: Path) -> None:
+    shown = {page: re.findall(r"<td[^>]*>.*?</td>", page.read_text(), re.DOTALL) for page in site.rglob("*.html")}
+    assert any("local|ray" in cell for cell in shown[site / "command_line.html"])
+    assert {page.name for page, cells in shown.items() if any("\\|" in cell for cell in cells)} == set()
+
+
 def test_only_what_is_shown_is_in_it(site: Path) -> None:
     assert (ROOT / "docs" / "__pycache__").is_dir(), "its hooks were imported"
     assert [path for path in site.rglob("*") if "__pycache__" in path.parts or path.suffix in (".py", ".pyc")] == []
