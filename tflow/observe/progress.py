@@ -36,6 +36,7 @@ class ShowProgress(Callback):
         self._monitor = TrainingMonitor()
         self._display: Live | None = None
         self._line_at = 0.0
+        self._printed: Metrics | None = None
         self._shown: Any = None  # Any: IPython's handle of what it displays; None outside of notebooks
 
     @property
@@ -82,10 +83,11 @@ class ShowProgress(Callback):
             self._display.stop()
         elif self._shown:
             self._shown.update(self.picture)
-        elif run.metrics is not None:
+        elif run.metrics is not None and run.metrics is not self._printed:
             self._print_line(run.metrics)
 
     def _print_line(self, metrics: Metrics) -> None:
+        self._printed = metrics
         self.console.print("  ".join(words(metrics, self._view)), soft_wrap=True)
 
 
