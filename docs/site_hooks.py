@@ -20,6 +20,8 @@ from tflow.mypy_plugin.public import names_in, namespaces, root_names
 ROOT = Path(__file__).parent.parent
 RULES = ROOT / "tflow" / "checking" / "pages"
 LINK = re.compile(r"(?<!`)(\[[^\]]*\])\(((?!https?:|#)[^)#\s]+)(#[^)\s]*)?\)")
+CELLS = re.compile(r"^\|.*$", re.MULTILINE)
+CODE = re.compile(r"`[^`\n]+`")
 DIRECTIVE = (
     "::: {home}.{name}\n    options:\n      show_root_heading: true\n      show_root_full_path: false\n      heading_level: 2\n"
 )
@@ -78,8 +80,14 @@ def outside(text: str, page: str) -> Iterator[str]:
         yield posixpath.normpath(posixpath.join(posixpath.dirname(page), target))
 
 
+def in_tables(markdown: str) -> str:
+    """Pages escape a bar in the code of a table, as GitHub needs it; here it would be shown with its backslash."""
+    return CELLS.sub(lambda row: CODE.sub(lambda code: code.group().replace("\\|", "|"), row.group()), markdown)
+
+
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Let links that leave ``docs/`` lead to the copies here."""
+    markdown = in_tables(markdown)
     here = page.file.src_uri
     old = next((old for old, new in MOVED.items() if new == here), posixpath.join("docs", here))
     if here.startswith(("rules/", "reference/", "source/")):

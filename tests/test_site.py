@@ -23,7 +23,7 @@ LOADED = re.compile(r"<(?:script|img|iframe|link)\b[^>]*\b(?:src|href)=\"((?:htt
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The site, built as ``make docs`` does: a warning, such as a link that leads nowhere, is an error."""
     folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]  # --quiet would ignore warnings
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder
@@ -45,6 +45,12 @@ def test_it_has_every_page_name_rule_and_law(site: Path) -> None:
     assert re.search(r"evaluate\(\s*policy: Policy", described), "signatures are shown"
     source = (site / "source" / "tflow" / "algos" / "ppo.py.html").read_text()
     assert "class PPO(" in re.sub(r"<[^>]+>", "", source)
+
+
+def test_bars_in_the_code_of_tables_have_no_backslash(site: Path) -> None:
+    shown = {page: re.findall(r"<td[^>]*>.*?</td>", page.read_text(), re.DOTALL) for page in site.rglob("*.html")}
+    assert any("local|ray" in cell for cell in shown[site / "command_line.html"])
+    assert {page.name for page, cells in shown.items() if any("\\|" in cell for cell in cells)} == set()
 
 
 def test_only_what_is_shown_is_in_it(site: Path) -> None:

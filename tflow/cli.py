@@ -25,7 +25,7 @@ from tflow.commands.train import FLAGS, train
 from tflow.commands.tune import tune
 from tflow.drawing.command import graph
 from tflow.errors import CheckpointError, EnvError, MissingExtra, PlanError, TflowError
-from tflow.runtime.frames import SHOWS_ALL, frames_of_theirs
+from tflow.runtime.frames import SHOWS_ALL, frames_of_theirs, note_of_actor
 
 app = typer.Typer(
     add_completion=False,
@@ -134,9 +134,10 @@ def main() -> None:
         if isinstance(error, KeyboardInterrupt):
             fail("Interrupted.", INTERRUPTED)
         notes = "".join(f"\n{note}" for note in getattr(error, "__notes__", ()))
-        frames = "" if isinstance(error, PlanError) else frames_of_theirs(error)
-        if frames:
-            typer.echo(f"In your code:\n{frames.rstrip()}", err=True)
+        if not isinstance(error, PlanError):
+            frames = frames_of_theirs(error)
+            shown = f"In your code:\n{frames}" if frames else "" if notes else note_of_actor(error)
+            typer.echo(shown.rstrip(), err=True, nl=bool(shown))
         fail(f"{error}{notes}", code=2 if isinstance(error, MISTAKES) else 1)
 
 

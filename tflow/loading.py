@@ -80,7 +80,9 @@ def find(target: str) -> object:
     """Import ``FILE.py:NAME`` or ``module:NAME``. Raises if there is no such file, module or name."""
     where, _, name = target.rpartition(":")
     if not is_import_path(target):
-        raise PlanError(f"Expected FILE.py:NAME or module:NAME, got {target!r}.")
+        dotted = not where and "." in name and all(part.isidentifier() for part in name.split("."))
+        hint = f" Did you mean {':'.join(name.rsplit('.', 1))}?" if dotted else ""
+        raise PlanError(f"Expected FILE.py:NAME or module:NAME, got {target!r}.{hint}")
     if is_file(target):
         module = load_file(_present(Path(where)))
     else:
@@ -93,7 +95,8 @@ def find(target: str) -> object:
         try:
             found = getattr(found, part)
         except AttributeError:
-            known = sorted(key for key in dir(module) if not key.startswith("_"))
+            imported = {key for key, value in vars(module).items() if isinstance(value, ModuleType)}
+            known = sorted(key for key in dir(module) if not key.startswith("_") and key not in imported)
             offered = ", ".join(known[:20]) or "nothing"
             near = get_close_matches(name, known, n=1)
             hint = f" Did you mean {near[0]}?" if near else ""

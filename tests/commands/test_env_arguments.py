@@ -14,6 +14,7 @@ from gymnasium.envs.classic_control import CartPoleEnv
 
 from tests.commands.conftest import Typed
 from tests.commands.test_train import OWN, QUICK, tflow_here
+from tflow.algos import PPO
 from tflow.commands.choice import chosen
 from tflow.envs import EnvSpec
 from tflow.errors import EnvError, PlanError
@@ -86,6 +87,18 @@ def test_what_cannot_be_is_said_in_a_sentence(typed: Typed, words: tuple[str, ..
     code, _, error = typed("train", "ppo", *words)
     assert error.startswith(said)
     assert (code, error.count("\n")) == (2, 1)
+
+
+class Sized(gymnasium.Env[object, object]):
+    def __init__(self, size: int) -> None:
+        raise AssertionError("it was not given")
+
+
+def test_an_env_that_needs_an_argument_says_how_to_give_it() -> None:
+    with pytest.raises(
+        EnvError, match=r"missing 1 required .*'size'\. Arguments are given by EnvSpec\(\.\.\., kwargs=\{\.\.\.\}\), or --env"
+    ):
+        PPO(env=Sized).check()
 
 
 class SeveralAgents:

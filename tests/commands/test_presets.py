@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 import tomllib
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from tflow import PlanError
 from tflow.algos import DQN, PPO
 from tflow.algos.names import ALGORITHMS
 from tflow.commands.choice import chosen
+from tflow.commands.presets import flags
 from tflow.presets import HERE, MEASURED, Preset, preset, preset_for, presets
 from tflow.schedules import Linear
 
@@ -79,9 +81,16 @@ def test_a_preset_is_told_unless_it_changes_nothing(typed: Typed) -> None:
 def test_presets_are_listed(typed: Typed) -> None:
     code, out, _ = typed("presets", "dqn")
     assert code == 0
-    assert "--model 'MLP((256, 256))'" in out
+    assert '--model "MLP((256, 256))"' in out
+    assert "--no-normalize-obs" in out
     assert "sac" not in out
     assert all(each.env in typed("presets")[1] for each in presets())
+
+
+@pytest.mark.parametrize("each", presets(), ids=lambda each: f"{each.algo}-{each.env}")
+def test_what_is_listed_can_be_typed(each: Preset) -> None:
+    typed = chosen([each.algo, "--env", each.env, *shlex.split(flags(each))], {"preset": "none"})
+    assert typed.algorithm == chosen([each.algo, "--env", each.env], {"preset": each.env}).algorithm
 
 
 @pytest.mark.parametrize(

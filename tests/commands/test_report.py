@@ -113,6 +113,14 @@ def test_a_trace_that_a_kill_has_cut_is_mended(runs: Path, typed: Typed) -> None
         (("report", "void"), "'void' is no run folder: it has none of run.json, metrics.jsonl, metrics.csv."),
         (("compare", "file"), "'file' is a file. Name the folder of a run"),
         (("trace", "void"), "'void' is no run folder"),
+        (
+            ("trace", "seeds"),
+            "'seeds' is no run folder: it has none of run.json, metrics.jsonl, metrics.csv. There are runs in it: ",
+        ),
+        (
+            ("graph", "seeds"),
+            "'seeds' is no run folder: it has none of run.json, metrics.jsonl, metrics.csv. There are runs in it: ",
+        ),
         (("trace", "plan"), "plan was not traced, and has no config.toml"),
         (("runs",), "There is no folder 'runs'."),
         (("runs", "file"), "There is no folder 'file'."),
@@ -136,10 +144,23 @@ def test_what_cannot_be_is_a_sentence(
     Path("void").mkdir()
     Path("plan").mkdir()
     Path("plan/run.json").write_text("{}")
+    Path("seeds/seed-0").mkdir(parents=True)
+    Path("seeds/seed-0/run.json").write_text("{}")
     code, _, err = typed(*words)
     assert code == 2
     assert said in err
     assert "Traceback" not in err
+
+
+def test_paths_are_whole_where_no_terminal_breaks_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, typed: Typed) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("COLUMNS", raising=False)
+    folder = Path("runs", "a-folder-with-a-long-name" * 4, "seed-0")
+    folder.mkdir(parents=True)
+    (folder / "run.json").write_text(json.dumps({"status": "finished", "env": "some_package.some_module/SomeEnv-v1"}))
+    _, out, _ = typed("runs")
+    (line,) = out.splitlines()[1:]
+    assert line.split()[:2] == [str(folder), "finished"]
 
 
 def test_no_runs_is_no_mistake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, typed: Typed) -> None:

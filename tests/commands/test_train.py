@@ -215,6 +215,15 @@ def test_an_error_of_ones_own_env_is_a_sentence_and_a_traceback_if_asked(tmp_pat
     assert 'mine.py", line' in shown.stderr
 
 
+@pytest.mark.ray
+def test_an_error_of_ones_own_env_in_another_process_shows_its_frames(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(OWN.replace("seen = np", "if self.left < 3: raise ValueError('lost')\n        seen = np"))
+    done = tflow("train", "ppo", "--env", "mine.py:Corridor", *QUICK, "--runtime", "ray", "--workers", "1", cwd=tmp_path)
+    assert done.returncode == 1
+    frames = r'Raised in workers\[0\], process .*:\nTraceback .*\n  File ".*mine\.py", line \d+, in step\n(?: {4}.*\n)+'
+    assert re.search(frames + r"ValueError: lost\nTraining failed after 0 env steps: Corridor, env \d: ", done.stderr)
+
+
 def test_nobody_reading_does_not_end_training(tmp_path: Path) -> None:
     command = f"'{SCRIPT}' train ppo {shlex.join(QUICK)} --stop-steps 4000 --out run | head -1"
     done = subprocess.run(command, shell=True, capture_output=True, text=True, cwd=tmp_path, timeout=120)

@@ -149,12 +149,25 @@ def test_hopeless_trials_are_pruned(typed: Typed, tmp_path: Path, monkeypatch: p
     assert f"{states.count('pruned')} pruned" in out
 
 
+def test_a_study_that_goes_on_tries_what_one_without_a_pause_tries(
+    typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for trials, folder in (("3", "paused"), ("4", "paused"), ("6", "paused"), ("6", "whole")):
+        assert typed("tune", *QUICK, "--trials", trials, "--search", "lr=1e-4..1e-2:log", "--out", folder)[0] == 0
+    paused, whole = ([row["lr"] for row in rows_of(tmp_path / folder)] for folder in ("paused", "whole"))
+    assert paused == whole
+    assert len(set(whole)) == 6, "nothing is tried twice"
+
+
 @pytest.mark.full
 def test_several_at_once(typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    code, _, err = typed("tune", *QUICK, "--trials", "4", "--jobs", "2", "--search", "lr=1e-4..1e-2:log", "--out", "study")
+    code, _, err = typed("tune", *QUICK, "--trials", "5", "--jobs", "2", "--search", "lr=1e-4..1e-2:log", "--out", "study")
     assert (code, err) == (0, "")
-    assert len(rows_of(tmp_path / "study")) >= 4
+    rows = rows_of(tmp_path / "study")
+    assert len(rows) == 5
+    assert len({row["lr"] for row in rows}) == 5, "nothing is tried twice"
 
 
 def test_if_nothing_works_it_says_why(typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,6 +28,8 @@ WRONG: dict[str, str] = {
     "train ppo --env phys2d/CartPole-v1": "phys2d/CartPole-v1, env 0: make raised ModuleNotFoundError: No module named 'jax'.",
     "train ppo --env nowhere.py:Env": "There is no file 'nowhere.py'.",
     "train ppo --env mine.py:Env": "mine.py has no 'Env'. In it: answer, crash, helper, maker.",
+    "train ppo --wrapper gymnasium.wrappers.TimeLimit": "Expected FILE.py:NAME or module:NAME, got "
+    "'gymnasium.wrappers.TimeLimit'. Did you mean gymnasium.wrappers:TimeLimit?",
     "train ppo --env nowhere:Env-v0": "nowhere:Env-v0: needs a module that is not there: No module named 'nowhere'.",
     "train mine.py:answer": "mine.py:answer is not an algorithm: derive a dataclass from one, such as class answer(PPO).",
     "train ppo --epoch 3": "PPO has no field 'epoch'. Did you mean epochs? tflow algos ppo lists them.",

@@ -45,6 +45,11 @@ addEventListener('load', () => {
     const shape = node.querySelector('rect:last-of-type, path')?.getBBox(), text = node.querySelector('text')?.getBBox();
     if (shape && shape.width && text && text.width > node.getBBox().width) found.outside.push('plan: ' + node.textContent);
   });
+  document.querySelectorAll('td.code:first-child').forEach(each => {
+    const range = document.createRange();
+    range.selectNodeContents(each);
+    if (range.getClientRects().length > 1) found.outside.push('name in pieces: ' + each.textContent);
+  });
   document.querySelectorAll('h1,h2,h3,p,td,th,li,summary,.code,.state,.chart text').forEach(each => {
     const size = each.getBoundingClientRect(), style = getComputedStyle(each);
     if (!size.width || !each.textContent.trim()) return;

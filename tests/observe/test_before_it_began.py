@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 from pathlib import Path
 
 import pytest
@@ -55,3 +56,16 @@ def test_a_folder_with_several_policies_names_their_files(tmp_path: Path) -> Non
     (tmp_path / "empty").mkdir()
     with pytest.raises(CheckpointError, match=r"There is no file .*policy\.safetensors\.$"):
         Policy.load(tmp_path / "empty")
+    (tmp_path / "run").rename(tmp_path / "empty" / "seed-0")
+    with pytest.raises(CheckpointError, match=r"There is no file .*There are .*seed-0/policy-DQN\.safetensors"):
+        Policy.load(tmp_path / "empty")
+
+
+def test_a_run_says_how_far_it_is() -> None:
+    run = PPO(env="CartPole-v1", num_workers=1, num_envs=2, fragment=32).run(stop=Stop(env_steps=128))
+    assert repr(run) == "<TrainingRun: PPO on CartPole-v1, local, seed 0; not begun>"
+    with run:
+        next(run)
+        assert re.fullmatch(r"<TrainingRun: .*; 6\d env steps, mean return (nan|[\d.]+)>", repr(run))
+        run.finish()
+    assert re.fullmatch(r"<TrainingRun: .*; 1\d\d env steps, mean return [\d.]+; ended by 128 env steps>", repr(run))

@@ -92,6 +92,7 @@ def test_settings_are_told_from_their_defaults(folder: Path) -> None:
     assert changed["lr"] == ("0.0001", str(PPO().lr))
     assert changed["num_envs"] == ("2", str(PPO().num_envs))
     assert "gamma" not in changed
+    assert "algo" not in {each.name for each in run.run_settings if each.changed}, "which has no default"
     found = check_page(page([run])).text
     assert "changed" in page([run])
     assert f"All {len(run.settings) + len(run.run_settings)} settings" in found

@@ -143,6 +143,14 @@ def test_lines_where_nobody_watches() -> None:
     assert "\x1b" not in file.getvalue(), "no codes for terminals in a file"
 
 
+def test_the_last_line_stands_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tflow.observe.progress.LINE_EVERY_S", 0.0)
+    file = io.StringIO()
+    SMALL.run(Stop(updates=3), callbacks=[ShowProgress(file=file)]).finish()
+    lines = [line.partition("  env steps")[2] for line in file.getvalue().splitlines()[1:]]
+    assert len(lines) == len(set(lines)) == 3
+
+
 def test_a_live_view_can_be_insisted_on() -> None:
     file = io.StringIO()
     SMALL.run(stop=Stop(updates=2), callbacks=[ShowProgress(live=True, file=file)]).finish()

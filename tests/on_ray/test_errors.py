@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import sys
 import threading
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import gymnasium
+import numpy as np
 import pytest
 
 from tests.laws.world import ray_session
@@ -19,6 +22,7 @@ from tflow import (
     LiveOp,
     PlanError,
     Shard,
+    Stop,
     Union,
     create_actor,
     create_actors,
@@ -27,7 +31,9 @@ from tflow import (
     from_range,
 )
 from tflow.actors import Actor
-from tflow.errors import OperatorError, TflowError
+from tflow.algos import PPO
+from tflow.errors import EnvError, OperatorError, TflowError
+from tflow.runtime import frames
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("bounded")]
 
@@ -70,6 +76,33 @@ def test_an_error_beside_items_that_stay_where_they_are_says_the_same(tmp_path: 
     assert str(caught.value) == "from_actors(env, sample) in shard env[0], item 2, raised ValueError: ordered to raise"
     assert "in obey\n" in caught.value.__notes__[0]
     assert [item.sequence for item in items] == [0, 1]
+
+
+class Breaks(gymnasium.Env[np.ndarray, np.int64]):
+    """Divides by zero in its third step."""
+
+    observation_space, action_space = gymnasium.spaces.Box(-1, 1, (2,), np.float32), gymnasium.spaces.Discrete(2)
+    left = 3
+
+    def reset(self, *, seed: int | None = None, options: dict[str, object] | None = None) -> tuple[np.ndarray, dict[str, object]]:
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action: np.int64) -> tuple[np.ndarray, float, bool, bool, dict[str, object]]:
+        self.left -= 1
+        return np.zeros(2, np.float32), 1 / self.left, False, False, {}
+
+
+def test_an_error_of_an_env_shows_its_frames_and_none_of_ours() -> None:
+    with ray_session() as session:
+        run = PPO(env=Breaks, num_workers=1, num_envs=1, fragment=8, minibatch=8).run(stop=Stop(env_steps=8), runtime=session)
+        with pytest.raises(EnvError) as caught:
+            run.finish()
+    lines = frames.note_of_actor(caught.value).splitlines()
+    assert lines[0].startswith("Raised in workers[0], process ")
+    assert [line.rpartition(" in ")[2] for line in lines if line.startswith("  File")] == ["step"]
+    assert lines[-1] == "ZeroDivisionError: division by zero"
+    places = [frame.filename for frame in traceback.extract_tb(caught.value.__traceback__)]
+    assert not [place for place in places if place.endswith(("gather.py", "messages.py"))], "nor are there any of the driver"
 
 
 class Hoarder:

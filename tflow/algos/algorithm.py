@@ -93,8 +93,8 @@ class Algorithm(Configured, ABC):
 
     def run(
         self,
-        *,
         stop: Stop | Callable[[Metrics], bool] | None = None,
+        *,
         callbacks: Sequence[Callback] = (),
         eval_every: int | None = None,
         eval_episodes: int = 20,

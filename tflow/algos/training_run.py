@@ -188,6 +188,18 @@ class TrainingRun:
         self._forgotten = True
         """Whether nobody has asked anything of it yet."""
 
+    @property
+    def title(self) -> str:
+        """What is being trained, in one line."""
+        what = "A plan" if self.algorithm is None else type(self.algorithm).__name__
+        where = type(self.run.runtime).__name__.removesuffix("Runtime").lower()
+        return f"{what} on {self.workers.spec.env.name}, {where}, seed {self.seed}"
+
+    def __repr__(self) -> str:
+        found = self.metrics
+        far = "not begun" if found is None else f"{found.env_steps:,} env steps, mean return {found.mean_return:.1f}"
+        return f"<TrainingRun: {self.title}; {far}{f'; ended by {self.outcome}' if self.outcome else ''}>"
+
     def __iter__(self) -> Iterator[Metrics]:
         return self
 

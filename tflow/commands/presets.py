@@ -13,6 +13,9 @@ from tflow.observe.console import Output
 if TYPE_CHECKING:
     from tflow.presets import Preset
 
+SPECIAL = frozenset('"$`\\!')
+"""What shells do not leave alone between double quotation marks."""
+
 
 def presets(
     algo: Annotated[str | None, typer.Argument(help="An algorithm: lists its presets only.", show_default=False)] = None,
@@ -49,7 +52,14 @@ def presets(
 
 def flags(preset: Preset) -> str:
     """Its settings, as one would write them."""
-    written = {name: str(value) for name, value in preset.fields.items()}
-    return " ".join(
-        f"--{name.replace('_', '-')} {value if value.isalnum() else shlex.quote(value)}" for name, value in written.items()
-    )
+    return " ".join(flag(name.replace("_", "-"), value) for name, value in preset.fields.items())
+
+
+def flag(name: str, value: object) -> str:
+    """A setting; double quotation marks, where a shell needs some, since values are full of single ones."""
+    if isinstance(value, bool):
+        return f"--{name}" if value else f"--no-{name}"
+    text, quoted = str(value), shlex.quote(str(value))
+    if quoted != text and not SPECIAL & set(text):
+        quoted = f'"{text}"'
+    return f"--{name} {quoted}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,6 +14,7 @@ from tflow.errors import PlanError
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from tflow.observe.console import Output
     from tflow.observe.groups import Group
     from tflow.observe.kept import KeptRun
 
@@ -20,6 +22,7 @@ PAGES = ("", ".html", ".htm")
 """What the names of reports end with."""
 WIDE = 100
 """Terminals with fewer columns do not show when a run began: the latest is the last anyway."""
+UNLIMITED = 10_000
 LEAST_RUN, LEAST_NAME = 12, 8
 """Columns that folders, and names of algorithms and envs, have at least."""
 RunPaths = Annotated[
@@ -104,9 +107,7 @@ def runs_table(found: Sequence[KeptRun]) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    from tflow.observe.console import Output
-
-    wide = Output().width >= WIDE
+    wide = console().width >= WIDE
     table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2 if wide else 1, 0, 0))
     table.add_column("run", overflow="fold", min_width=LEAST_RUN)
     table.add_column("state", no_wrap=True)
@@ -195,6 +196,14 @@ def scores_table(groups: Sequence[Group]) -> Table:
 
 
 def show(table: Table) -> None:
+    console().print(table)
+
+
+def console() -> Output:
+    """Where tables are printed. Files and pipes have room for whole lines, so that names can be looked for, and copied."""
     from tflow.observe.console import Output
 
-    Output(highlight=False, markup=False).print(table)
+    found = Output(highlight=False, markup=False)
+    if not found.is_terminal and "COLUMNS" not in os.environ:
+        found.width = UNLIMITED
+    return found

@@ -47,6 +47,7 @@ def graph(
     algorithm or a run it is the plan that tflow train runs.
     """
     chosen = form or format_of(output)
+    check_folder(target)
     title, plan = of_algorithm(target, context.args) if is_algorithm(target) or context.args else load(target)
     drawn = rendered(plan, title, chosen, direction).rstrip("\n")
     if isinstance(plan, Runnable):
@@ -61,6 +62,15 @@ def graph(
         output.write_text(f"{drawn}\n", encoding="utf-8")
     except OSError as error:
         raise PlanError(f"Cannot write {str(output)!r}: {error.strerror}.") from None
+
+
+def check_folder(target: str) -> None:
+    """Raise for a folder with runs in it, as ``--seeds`` makes them."""
+    if Path(target).is_dir() and not is_algorithm(target):
+        from tflow.observe.kept import no_run, runs_in
+
+        if runs_in(Path(target)):
+            raise PlanError(f"{target!r} {no_run(Path(target))}")
 
 
 def format_of(output: Path | None) -> Format:

@@ -26,6 +26,8 @@ MARKS = (STATUS, "metrics.jsonl", "metrics.csv")
 """What makes a folder that of a run."""
 BESIDE = re.compile(r"seeds\.csv|seed-\d+\.log|report\.html")
 """Files of ours that lie beside runs, which ``FOLDER/*`` names, too."""
+MOST_NAMED = 5
+"""Runs that errors name."""
 DEEPEST = 3
 """Folders in folders in which runs are looked for."""
 ENV_SPEC = re.compile(r"EnvSpec\((['\"])(.*?)\1, ")
@@ -232,7 +234,9 @@ def no_run(path: Path) -> str:
         return "does not exist. tflow runs lists the runs that there are."
     if not path.is_dir():
         return "is a file. Name the folder of a run, such as runs/ppo-CartPole-v1-1."
-    return f"is no run folder: it has none of {', '.join(MARKS)}. tflow runs lists the runs that there are."
+    inside = [str(each) for each in runs_in(path)]
+    hint = f"There are runs in it: {', '.join(inside[:MOST_NAMED])}" if inside else "tflow runs lists the runs that there are"
+    return f"is no run folder: it has none of {', '.join(MARKS)}. {hint}."
 
 
 def _facts(path: Path) -> Mapping[str, Any]:  # Any: JSON

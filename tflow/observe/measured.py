@@ -50,7 +50,8 @@ def settings_of(config: object, prefix: str = "") -> Iterator[Facts]:
         if isinstance(value, Algorithm):
             yield from settings_of(value, f"{prefix}{name}.")
         else:
-            default = None if defaults[name] is dataclasses.MISSING else in_words(defaults[name])
+            none = defaults[name] is dataclasses.MISSING or (isinstance(defaults[name], str) and not defaults[name])
+            default = None if none else in_words(defaults[name])
             yield {"name": f"{prefix}{name}", "value": in_words(value), "default": default, "meaning": meaning}
 
 

@@ -78,6 +78,7 @@ th{color:var(--soft);font-weight:600;white-space:nowrap}
 .n{text-align:right;white-space:nowrap}
 code,.code{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace;font-size:13px;
 overflow-wrap:anywhere}
+td:first-child.code{overflow-wrap:normal;white-space:nowrap}
 .changed{background:var(--mark)}
 details{margin:10px 0}summary{cursor:pointer;color:var(--link);font-weight:600}
 .work{display:grid;grid-template-columns:minmax(0,40ch) 1fr 6ch;gap:4px 12px;align-items:center;font-size:14px;margin:3px 0}

@@ -36,6 +36,7 @@ class ShowProgress(Callback):
         self._monitor = TrainingMonitor()
         self._display: Live | None = None
         self._line_at = 0.0
+        self._printed: Metrics | None = None
         self._shown: Any = None  # Any: IPython's handle of what it displays; None outside of notebooks
 
     @property
@@ -45,7 +46,7 @@ class ShowProgress(Callback):
 
     def started(self, run: TrainingRun) -> None:
         self._monitor = TrainingMonitor()
-        self._view = View(self.title or title_of(run), run.stop if isinstance(run.stop, Stop) else None)
+        self._view = View(self.title or run.title, run.stop if isinstance(run.stop, Stop) else None)
         self._shown = in_notebook() and show_in_notebook(self.picture)
         if not self.live and not self._shown:
             self.console.print(self._view.title, soft_wrap=True)
@@ -82,10 +83,11 @@ class ShowProgress(Callback):
             self._display.stop()
         elif self._shown:
             self._shown.update(self.picture)
-        elif run.metrics is not None:
+        elif run.metrics is not None and run.metrics is not self._printed:
             self._print_line(run.metrics)
 
     def _print_line(self, metrics: Metrics) -> None:
+        self._printed = metrics
         self.console.print("  ".join(words(metrics, self._view)), soft_wrap=True)
 
 
@@ -126,10 +128,3 @@ def words(metrics: Metrics, view: View) -> Iterator[str]:
     yield f"{view.steps_per_s(metrics):,.0f} steps/s"
     if view.eta is not None:
         yield f"eta {clock(view.eta)}"
-
-
-def title_of(run: TrainingRun) -> str:
-    """What is being trained, in one line."""
-    what = "A plan" if run.algorithm is None else type(run.algorithm).__name__
-    where = type(run.run.runtime).__name__.removesuffix("Runtime").lower()
-    return f"{what} on {run.workers.spec.env.name}, {where}, seed {run.seed}"

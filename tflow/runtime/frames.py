@@ -6,24 +6,30 @@ from __future__ import annotations
 import os
 import sysconfig
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
+
+from tflow.errors import TflowError
 
 PACKAGE = f"{Path(__file__).parent.parent}{os.sep}"
 GENERATED = "<tflow "
 INSTALLED = tuple({f"{sysconfig.get_path(name)}{os.sep}" for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 SHOWS_ALL = "TFLOW_TRACEBACK"
+ELSEWHERE = "Raised in "
+"""How notes begin that say in which process of an actor an error was raised."""
 
 
 def fold(error: BaseException) -> None:
     """Leave out our frames of an error that was caused by code of the user, and those before it in its cause."""
     cause = error.__cause__
-    if cause is None or os.environ.get(SHOWS_ALL):
+    if os.environ.get(SHOWS_ALL):
         return
-    theirs = first_of_theirs(cause.__traceback__)
-    if theirs is None:  # it is none of the user's: whoever looks for it needs everything
+    theirs = None if cause is None else first_of_theirs(cause.__traceback__)
+    if cause is not None and theirs is not None:
+        cause.__traceback__ = theirs
+    elif not note_of_actor(error):  # it is none of the user's: whoever looks for it needs everything
         return
-    cause.__traceback__ = theirs
     error.__traceback__ = without_ours(error.__traceback__)
 
 
@@ -49,16 +55,34 @@ def is_ours(trace: TracebackType) -> bool:
 
 
 def told(error: BaseException) -> str:
-    """The traceback of an error, from the first frame on that is the user's, if there is one."""
-    trace = error.__traceback__ if os.environ.get(SHOWS_ALL) else first_of_theirs(error.__traceback__) or error.__traceback__
-    return "".join(traceback.format_exception(type(error), error, trace))
+    """The traceback of an error, or of what caused it, from the first frame on that is the user's. Without one, all of it; of an
+    error of ours, which is a sentence, nothing."""
+    if not os.environ.get(SHOWS_ALL):
+        for each in caused(error):
+            if (theirs := first_of_theirs(each.__traceback__)) is not None:
+                return "".join(traceback.format_exception(type(each), each, theirs))
+        if isinstance(error, TflowError):
+            return ""
+    return "".join(traceback.format_exception(error))
 
 
-def frames_of_theirs(error: BaseException | None) -> str:
+def caused(error: BaseException | None) -> Iterator[BaseException]:
+    """An error, what caused it, and so on."""
+    while error is not None:
+        yield error
+        error = error.__cause__
+
+
+def frames_of_theirs(error: BaseException) -> str:
     """The frames of the user's code that an error came from, as Python prints them; empty if there are none."""
     found = ""
-    while error is not None:
-        trace = first_of_theirs(error.__traceback__)
+    for each in caused(error):
+        trace = first_of_theirs(each.__traceback__)
         found = "".join(traceback.format_tb(trace)) if trace is not None else found
-        error = error.__cause__
     return found
+
+
+def note_of_actor(error: BaseException) -> str:
+    """In which process of an actor an error was raised, with its frames there; empty if it was raised here, or without frames."""
+    notes = (note for each in caused(error) for note in getattr(each, "__notes__", ()))
+    return next((note for note in notes if note.startswith(ELSEWHERE) and "\n" in note), "")

@@ -144,7 +144,8 @@ class RemoteHost:
         """Add where the error was raised: tracebacks do not travel."""
         origin = error.cause if isinstance(error, OperatorError) else error
         lines = frames.told(origin)
-        error.add_note(f"Raised in {self.place}, process {os.getpid()} on node {self.home.address}:\n{lines}")
+        where = f"{frames.ELSEWHERE}{self.place}, process {os.getpid()} on node {self.home.address}"
+        error.add_note(f"{where}:\n{lines}" if lines else f"{where}.")
 
 
 class Ways(NamedTuple):

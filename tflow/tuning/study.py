@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import cloudpickle
+import numpy as np
 
 from tflow.algos.algorithm import Algorithm
 from tflow.algos.training_run import Callback, TrainingRun
@@ -24,11 +25,16 @@ from tflow.settings.files import written
 from tflow.settings.run import RunSettings
 from tflow.tuning.space import Between, Tried, goes
 
+if TYPE_CHECKING:
+    from multiprocessing.sharedctypes import Synchronized
+
 JOURNAL, BEST, TABLE = "study.journal", "best.toml", "trials.csv"
 WHY = "why"
 """The attribute of a failed trial that says why."""
 Optuna = Any  # Any: the module, a study or a trial: an extra that need not be there
 """Any: its types would have to be imported."""
+Begun: TypeAlias = "Synchronized[int]"
+"""How many trials of a search have begun, in all its processes."""
 
 
 class StudySearch(NamedTuple):
@@ -80,7 +86,6 @@ def opened(search: StudySearch) -> Optuna:
             study_name="tflow",
             storage=library.storages.JournalStorage(backend),
             direction="maximize",
-            sampler=library.samplers.TPESampler(seed=search.settings.seed),
             pruner=library.pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=0),
             load_if_exists=True,
         )
@@ -177,34 +182,49 @@ def tried_once(search: StudySearch, trial: Optuna) -> float:
         raise
 
 
-def work(search: StudySearch) -> None:
-    """Run trials until the study has as many as were asked for."""
+def work(search: StudySearch, begun: Begun) -> None:
+    """Run trials until as many have begun as were asked for."""
     library, study = optuna(), opened(search)
-    states = library.trial.TrialState
-    over = (states.COMPLETE, states.PRUNED, states.FAIL)
-    if len(study.get_trials(deepcopy=False, states=over)) >= search.trials:
-        return
-    enough = library.study.MaxTrialsCallback(search.trials, states=over)
-    with without_warnings():
-        study.optimize(
-            lambda trial: tried_once(search, trial), catch=(Exception,), callbacks=[enough, lambda *_: write(search, study)]
-        )
+    while (number := following(begun, search.trials)) is not None:
+        study.sampler = library.samplers.TPESampler(seed=seed_of(search, number))
+        with without_warnings():
+            study.optimize(
+                lambda trial: tried_once(search, trial),
+                n_trials=1,
+                catch=(Exception,),
+                callbacks=[lambda *_: write(search, study)],
+            )
 
 
-def work_packed(packed: bytes) -> None:
+def following(begun: Begun, trials: int) -> int | None:
+    """The number of the next trial; None if there are enough."""
+    with begun.get_lock():
+        number = begun.value
+        begun.value = min(number + 1, trials)
+    return number if number < trials else None
+
+
+def seed_of(search: StudySearch, number: int) -> int:
+    """Of each trial another, whichever process it is in, and the same in a search that goes on."""
+    return int(np.random.SeedSequence([search.settings.seed, number]).generate_state(1)[0])
+
+
+def work_packed(packed: bytes, begun: Begun) -> None:
     """Run trials in a process of its own."""
-    work(cloudpickle.loads(packed))
+    work(cloudpickle.loads(packed), begun)
 
 
 def run_search(search: StudySearch, jobs: int = 1) -> Optuna:
     """Run a search to its end, in so many processes at once. Returns the study."""
-    study = opened(search)
+    study, context = opened(search), get_context("spawn")
+    over = [each for each in study.get_trials(deepcopy=False) if each.state.is_finished()]
+    begun = context.Value("q", min(len(over), search.trials))  # one that was cut off is tried again
     try:
         if jobs == 1:
-            work(search)
+            work(search, begun)
         else:
             packed = cloudpickle.dumps(search)  # it may hold functions of a user's file
-            processes = [get_context("spawn").Process(target=work_packed, args=(packed,)) for _ in range(jobs)]
+            processes = [context.Process(target=work_packed, args=(packed, begun)) for _ in range(jobs)]
             for process in processes:
                 process.start()
             try:

@@ -212,6 +212,8 @@ class EnvFaults:
             problem = f"{call} must return {RETURNS[call]}: {text}. {OLD_GYM}"
         elif call == "reset" and isinstance(error, TypeError) and "unexpected keyword argument" in text:
             problem = f"reset must take seed= and options=: {text}. {OLD_GYM}"
+        elif call == "make" and isinstance(error, TypeError) and "missing" in text and "required" in text:
+            problem = f"{problem} Arguments are given by EnvSpec(..., kwargs={{...}}), or --env-arg NAME=VALUE."
         sentence = EnvError(problem, self.name, index)
         sentence.__cause__ = error
         return sentence

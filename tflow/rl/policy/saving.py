@@ -240,7 +240,7 @@ def latest_in(folder: Path) -> Path:
         return latest
     if several:
         raise CheckpointError(f"{folder} has several policies. Name the file of one: {', '.join(several)}.")
-    others = sorted(each.name for each in folder.glob(f"*{SUFFIX}"))
+    others = sorted(str(each.relative_to(folder)) for place in ("", "*/") for each in folder.glob(f"{place}*{SUFFIX}"))
     raise CheckpointError(f"There is no file {latest}.{f' There are {listed(others)}.' if others else ''}")
 
 
