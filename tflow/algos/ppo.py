@@ -125,11 +125,8 @@ class PPO(SinglePolicy):
             check.integer("PPO", "minibatch", self.minibatch, least=1)
         rows = self.num_workers * self.num_envs * self.fragment
         said = f"a batch has {self.num_workers} x {self.num_envs} x {self.fragment} = {rows:,} rows (workers x envs x fragment)"
-        if rows < 2 * self.num_learners and self.normalize:
-            per = " per learner" if self.num_learners > 1 else ""
-            raise PlanError(
-                f"PPO: advantages are standardised over a batch{per}, but {said}. Sample more, or say normalize=False."
-            )
+        if rows < 2 and self.normalize:
+            raise PlanError(f"PPO: advantages are standardised over a batch, but {said}. Sample more, or say normalize=False.")
         if self.minibatch is not None and self.minibatch > rows and self.minibatch != PPO.minibatch:
             raise PlanError(f"PPO: minibatch is {self.minibatch:,}, but {said}. Make it smaller, or None for the whole batch.")
 
