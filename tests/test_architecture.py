@@ -82,6 +82,7 @@ MAY_IMPORT = {
     "testing": {"types", "live", "errors", "state", "extras", "laws", "combinators", "runtime", "rl", "testing", "pytest_plugin"},
     "pytest_plugin": set(),
     "cli": {"*"},
+    "__main__": {"cli"},
     "__init__": {"*"},
 }
 FORBIDDEN = {
@@ -112,6 +113,7 @@ FORBIDDEN = {
     "testing": HEAVY - {"hypothesis"},
     "pytest_plugin": HEAVY | {"hypothesis", "numpy"},
     "cli": set(),
+    "__main__": HEAVY,
     "__init__": HEAVY,
 }
 FILES = sorted(PACKAGE.rglob("*.py"))

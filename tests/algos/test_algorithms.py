@@ -147,6 +147,19 @@ def test_every_field_is_documented_and_has_a_usual_value(kind: type[Algorithm]) 
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_fields_take_numbers_and_flags_only_where_they_say_so(kind: type[Algorithm]) -> None:
+    wrong: dict[str, tuple[Any, ...]] = {  # Any: what checkers would reject
+        "bool": ("yes", 1, None), "int": ("3", 3.5, True, None), "float": ("0.5", math.nan, True, None),
+        "float | Schedule": ("fast", math.nan, None), "int | None": ("3", 3.5), "float | None": ("0.5", math.nan),
+    }  # fmt: skip
+    found = [(each.name, value) for each in fields(kind) for value in wrong.get(str(each.type), ())]
+    assert len(found) > 10
+    for name, value in found:
+        with pytest.raises(PlanError, match=f"^{kind.__name__}: {name}"):
+            kind(**{name: value})
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_file_has_one_algorithm_and_cites_its_paper(kind: type[Algorithm]) -> None:
     tree = ast.parse(Path(inspect.getfile(kind)).read_text())
     assert "arXiv" in (ast.get_docstring(tree) or "")
@@ -174,6 +187,14 @@ def test_algorithms_are_nothing_but_plans() -> None:
         (lambda: PPO(max_kl=-1).plan(), "PPOLoss: max_kl must be finite and above 0, got -1"),
         (lambda: PPO(kl_coef=-1).plan(), "PPOLoss: kl_coef must be finite and at least 0, got -1"),
         (lambda: PPO(lr=0).plan(), "Adam: lr must be finite and above 0, got 0"),
+        (lambda: PPO(entropy_coef=-0.01).plan(), "PPOLoss: entropy_coef must be finite and at least 0, got -0.01"),
+        (lambda: A2C(value_coef=math.inf).plan(), "A3CLoss: value_coef must be finite and at least 0, got inf"),
+        (lambda: APPO(value_coef=-1).plan(), "APPOLoss: value_coef must be finite and at least 0, got -1"),
+        (lambda: CrossQ(beta1=1.0).plan(), "Adam: each of betas must be from 0 to below 1, got 1.0"),
+        (lambda: SAC(target_entropy=math.nan).plan(), "SACLoss: target_entropy must be a number, or 'auto'; got nan"),
+        (lambda: PQN(num_envs=2, fragment=8, minibatch=100), "PQN: minibatch is 100, but a batch has 2 x 2 x 8 = 32 rows"),
+        (lambda: DDPPO(num_envs=2, fragment=8, minibatch=100), "DDPPO: minibatch is 100, but a batch has 2 x 2 x 8 = 32 rows"),
+        (lambda: PPODQN(ppo=PPO(minibatch=600)), "PPODQN: the minibatch of ppo is 600, but ppo_batch is 512. Make"),
         (lambda: DQN(kind="normal").plan(), "QSpec: kind must be 'scalar' or 'categorical' or 'quantile'"),  # type: ignore[arg-type]  # said at run time
         (lambda: DQN(epsilon=2).plan(), "EpsilonGreedy: epsilon is a probability, at most 1, got 2"),
         (lambda: DQN(target_every=0).plan(), "DQNLoss: target_every must be at least 1, got 0"),

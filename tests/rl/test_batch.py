@@ -126,6 +126,8 @@ def test_sequences_hold_every_row_once(batch: Rollout, length: int, data: st.Dat
     numbered = (obs["here"] if isinstance(obs, dict) else obs[:, 0]).reshape(-1, length)
     for row, valid, final in zip(numbered, mask, finals, strict=True):
         assert float(final) == float(row[valid][-1]) + 1
+        assert (row[~valid] == row[0]).all(), "a network reads padding, so it looks like an observation"
+    assert not sequences["rewards"][~sequences["mask"]].any()
 
 
 def test_sequences_take_the_memory_of_their_first_row() -> None:

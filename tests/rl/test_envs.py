@@ -284,7 +284,7 @@ class Faulty(PlannedEnv):
         spoilt_obs = {
             "nan": obs * np.nan, "inf": obs / 0, "shape": obs[:1], "int": obs.astype(int), "text": "here", "ragged": [[1], [1, 2]]
         }  # fmt: skip
-        rewards = {"reward nan": np.nan, "reward none": None, "reward list": [1.0]}
+        rewards = {"reward nan": np.nan, "reward none": None, "reward list": [1.0], "reward text": "a lot"}
         masks = {"mask gone": {}, "mask empty": {"action_mask": np.zeros(3)}, "mask shape": {"action_mask": np.ones(2)}}
         late = {"late mask": {"action_mask": np.ones(3)}}
         over = over or self.fault == "last nan"
@@ -313,7 +313,8 @@ FAULTS = [  # fault, kind, field, sentence
     ("no such byte", "dict", "obs/when/step", "obs/when/step has type int64; its space .* says uint8"),
     ("reward nan", "box", "reward", "reward is not a finite number: nan"),
     ("reward none", "box", "reward", "reward is not a finite number"),
-    ("reward list", "box", None, "step raised ValueError"),
+    ("reward list", "box", "reward", r"reward is not a finite number: \[1.0\]. Return a float."),
+    ("reward text", "box", "reward", "reward is not a finite number: 'a lot'. Return a float."),
     ("raises", "box", None, "step raised RuntimeError: broken. Fix the env, or continue with .*on_error='restart'"),
     ("old api", "box", None, r"step must return \(obs, reward, terminated, truncated, info\): not enough values"),
     ("mask gone", "box", "action_mask", "action_mask is missing from the infos, though the env gave one before"),
@@ -520,7 +521,7 @@ def test_copies_need_the_same_spaces() -> None:
         def __init__(self) -> None:
             super().__init__(PLANS)
             made.append(1)
-            self.observation_space = spaces.Box(0, 1, (len(made) // 2,))
+            self.observation_space = spaces.Box(0, 1, (1 + len(made) // 2,))
 
         def close(self) -> None:
             closed.append(1)
@@ -539,6 +540,7 @@ def test_copies_need_the_same_spaces() -> None:
         ),
         (spaces.Dict({"a": spaces.Graph(spaces.Discrete(2), None)}), "obs/a has the space Graph"),
         (spaces.Dict({}), "obs has an empty space"),
+        (spaces.Dict({"a": spaces.Box(-1, 1, (3, 0))}), "obs/a has the empty space Box"),
         (
             spaces.Dict({"a": spaces.Dict({"b": spaces.Discrete(2)}), "a/b": spaces.Discrete(2)}),
             "obs/a/b is the name of two parts",
@@ -549,6 +551,12 @@ def test_spaces_that_do_not_fit_arrays_are_refused(space: Any, sentence: str) ->
     with pytest.raises(Mismatch, match=sentence):
         ObsLayout(space)
     with pytest.raises(Mismatch, match=r"actions have the space .* Supported are Discrete, MultiDiscrete, Box and MultiBinary"):
+        ActionLayout(space)
+
+
+@pytest.mark.parametrize("space", [spaces.Box(-1, 1, (0,)), spaces.MultiDiscrete([])])
+def test_actions_that_are_none_are_refused(space: Any) -> None:  # Any: as above
+    with pytest.raises(Mismatch, match=r"actions have the empty space .*, with nothing to choose"):
         ActionLayout(space)
 
 

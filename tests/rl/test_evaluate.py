@@ -174,7 +174,7 @@ def test_only_what_a_network_depends_on_must_be_the_same() -> None:
 )
 def test_an_env_that_does_not_fit_is_a_sentence(seen: Any, acts: Any, said: str) -> None:  # Any: spaces
     made = make_policy(ActorCriticSpec(), "auto", seen or SPACES["box"], acts or spaces.Discrete(ACTIONS))
-    with pytest.raises(PlanError, match=r"^partial does not fit the policy: .*" + said):
+    with pytest.raises(PlanError, match=r"^PlannedEnv does not fit the policy: .*" + said):
         evaluate(made, TOY)
 
 

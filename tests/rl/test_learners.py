@@ -54,16 +54,9 @@ REPLAYED: dict[str, Any] = {  # Any: several kinds
 }
 
 
-class PlainPPO(PPO):
-    """PPO whose loss on a batch is the mean of those on its parts: nothing is standardised over a minibatch."""
-
-    def loss(self) -> Loss[PPOReads, Sync]:
-        return PPOLoss(scale_values=False, normalize=False, max_kl=None)
-
-
 ALGORITHMS: dict[str, Any] = {  # Any: with num_learners
-    "PPO": PlainPPO(num_envs=4, fragment=8, epochs=3, minibatch=None, model=TINY, max_kl=None),
-    "recurrent PPO": PlainPPO(num_envs=4, fragment=8, epochs=2, minibatch=None, model=LSTM(8)),
+    "PPO": PPO(num_envs=4, fragment=8, epochs=3, minibatch=None, model=TINY),
+    "recurrent PPO": PPO(num_envs=4, fragment=8, epochs=2, minibatch=None, model=LSTM(8)),
     "IMPALA": IMPALA(num_envs=4, fragment=8, model=TINY, normalize_obs=False, normalize_rewards=False),
     "APPO": APPO(num_envs=4, fragment=8, model=TINY, normalize_obs=False, normalize_rewards=False, replay_proportion=0.0),
     "DQN": DQN(**REPLAYED, target_every=5),
@@ -332,8 +325,6 @@ def test_what_cannot_be_is_a_sentence() -> None:
         CrossQ(num_learners=2)
     with pytest.raises(PlanError, match="IMPALA: num_learners must be at most 4"):
         IMPALA(num_envs=4, num_learners=5)
-    with pytest.raises(PlanError, match="PPO: advantages are standardised over a batch per learner"):
-        PPO(num_workers=1, num_envs=1, fragment=2, minibatch=None, num_learners=2)
 
 
 def test_on_policy_losses_ask_for_fresh_batches_and_their_columns() -> None:

@@ -37,6 +37,8 @@ def folder(tmp_path: Path) -> Path:
 
 def test_version() -> None:
     assert run("--version").stdout == f"tflow {tflow.__version__}\n"
+    as_module = subprocess.run([sys.executable, "-m", "tflow", "--version"], capture_output=True, text=True, timeout=60)
+    assert as_module.stdout == f"tflow {tflow.__version__}\n"
 
 
 @pytest.mark.parametrize(

@@ -71,6 +71,21 @@ class Algorithm(Configured, ABC):
             check.integer(type(self).__name__, name, getattr(self, name), least=1)
         check_device(type(self).__name__, self.device)
 
+    def rows_of_a_round(self) -> tuple[int, str]:
+        """How many rows the rollouts of all workers have together, and a sentence about it."""
+        rows = self.num_workers * self.num_envs * self.fragment
+        factors = f"{self.num_workers} x {self.num_envs} x {self.fragment}"
+        return rows, f"a batch has {factors} = {rows:,} rows (workers x envs x fragment)"
+
+    def check_minibatch(self, minibatch: int | None, usual: int | None) -> None:
+        """Raise for a minibatch of more rows than a round has, unless it is the usual one."""
+        if minibatch is None:
+            return
+        name, (rows, said) = type(self).__name__, self.rows_of_a_round()
+        check.integer(name, "minibatch", minibatch, least=1)
+        if minibatch > rows and minibatch != usual:
+            raise PlanError(f"{name}: minibatch is {minibatch:,}, but {said}. Make it smaller, or None for the whole batch.")
+
     @abstractmethod
     def plan(self) -> Plan[Metrics]:
         """The algorithm as a plan, to print, draw or run on any runtime."""

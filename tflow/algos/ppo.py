@@ -121,17 +121,10 @@ class PPO(SinglePolicy):
         super().__post_init__()
         check.integer("PPO", "epochs", self.epochs, least=1)
         check.integer("PPO", "num_learners", self.num_learners, least=1, most=check.MAX_ACTORS)
-        if self.minibatch is not None:
-            check.integer("PPO", "minibatch", self.minibatch, least=1)
-        rows = self.num_workers * self.num_envs * self.fragment
-        said = f"a batch has {self.num_workers} x {self.num_envs} x {self.fragment} = {rows:,} rows (workers x envs x fragment)"
-        if rows < 2 * self.num_learners and self.normalize:
-            per = " per learner" if self.num_learners > 1 else ""
-            raise PlanError(
-                f"PPO: advantages are standardised over a batch{per}, but {said}. Sample more, or say normalize=False."
-            )
-        if self.minibatch is not None and self.minibatch > rows and self.minibatch != PPO.minibatch:
-            raise PlanError(f"PPO: minibatch is {self.minibatch:,}, but {said}. Make it smaller, or None for the whole batch.")
+        self.check_minibatch(self.minibatch, PPO.minibatch)
+        rows, said = self.rows_of_a_round()
+        if rows < 2 and self.normalize:
+            raise PlanError(f"PPO: advantages are standardised over a batch, but {said}. Sample more, or say normalize=False.")
 
     def loss(self) -> Loss[Batch[Sampled | Literal["advantages", "returns"]], Sync]:
         return PPOLoss(

@@ -13,9 +13,11 @@ from typing import Literal
 from tflow.algos.algorithm import Algorithm, SinglePolicy, create_multi_workers
 from tflow.algos.dqn import DQN, dqn_plan
 from tflow.algos.ppo import PPO, ppo_plan
+from tflow.combinators import check
 from tflow.combinators.runnable import Plan
 from tflow.combinators.stream import Iter
 from tflow.combinators.union import Union
+from tflow.errors import PlanError
 from tflow.rl.data.batch import MultiBatch, Sampled
 from tflow.rl.data.batching import ConcatBatches
 from tflow.rl.envs.multi_cart_pole import MultiCartPole
@@ -62,6 +64,15 @@ class PPODQN(Algorithm):
     ppo_batch: int = 512
     """Rows of the policy "PPO" per training batch; usually 500 to 10,000. Larger: less noisy, but rarer updates. Agents that
     leave an episode early have fewer rows than there are env steps."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check.integer("PPODQN", "ppo_batch", self.ppo_batch, least=1)
+        if self.ppo.minibatch is not None and self.ppo.minibatch > self.ppo_batch:
+            raise PlanError(
+                f"PPODQN: the minibatch of ppo is {self.ppo.minibatch:,}, but ppo_batch is {self.ppo_batch:,}. Make ppo_batch "
+                "larger, or the minibatch smaller."
+            )
 
     def workers(self) -> MultiWorkers[Names]:
         """The rollout workers of this configuration."""

@@ -81,8 +81,7 @@ class PQN(SinglePolicy):
     def __post_init__(self) -> None:
         super().__post_init__()
         check.integer("PQN", "epochs", self.epochs, least=1)
-        if self.minibatch is not None:
-            check.integer("PQN", "minibatch", self.minibatch, least=1)
+        self.check_minibatch(self.minibatch, PQN.minibatch)
 
     def loss(self) -> Loss[PQNReads, Sync]:
         return PQNLoss(spec=QSpec(dueling=self.dueling, layer_norm=self.layer_norm))

@@ -23,20 +23,30 @@ MAX_BRANCHES = 1_000
 
 def integer(where: str, name: str, value: int, *, least: int, most: int | None = None, hint: str = "") -> int:
     """An integer that is at least ``least`` and at most ``most``."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-        raise PlanError(f"{where}: {name} must be a whole number, got {value!r}.")
-    if value < least:
+    if whole(where, name, value) < least:
         raise PlanError(f"{where}: {name} must be at least {least}, got {value}.{f' {hint}' if hint else ''}")
     if most is not None and value > most:
         raise PlanError(f"{where}: {name} must be at most {most}, got {value}.{f' {hint}' if hint else ''}")
     return value
 
 
+def whole(where: str, name: str, value: int) -> int:
+    """An integer."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise PlanError(f"{where}: {name} must be a whole number, got {value!r}.")
+    return value
+
+
+def number(where: str, name: str, value: float) -> float:
+    """A number; it may be infinite."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or value != value:
+        raise PlanError(f"{where}: {name} must be a number, got {value!r}.")
+    return value
+
+
 def positive(where: str, name: str, value: float) -> float:
     """A finite number above zero."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise PlanError(f"{where}: {name} must be a number, got {value!r}.")
-    if not 0 < value < float("inf"):
+    if not 0 < number(where, name, value) < float("inf"):
         raise PlanError(f"{where}: {name} must be finite and above 0, got {value}.")
     return value
 
@@ -46,6 +56,13 @@ def fraction(where: str, name: str, value: float) -> float:
     at_least_zero(where, name, value)
     if value > 1:
         raise PlanError(f"{where}: {name} must be from 0 to 1, got {value}.")
+    return value
+
+
+def decay(where: str, name: str, value: float) -> float:
+    """A decay rate: a number from 0 to below 1."""
+    if at_least_zero(where, name, value) >= 1:
+        raise PlanError(f"{where}: {name} must be from 0 to below 1, got {value}.")
     return value
 
 

@@ -18,6 +18,11 @@ def label_of(fn: Callable[..., object]) -> str:
     return str(getattr(fn, "__qualname__", type(fn).__name__)).replace("<locals>.", "").rsplit(".", 1)[-1]
 
 
+def one_line(shown: object) -> str:
+    """A value that may be shown on several lines, such as an array or a space with arrays, for a sentence."""
+    return " ".join(line.strip() for line in str(shown).splitlines())
+
+
 def shaped(shape: str) -> Callable[[F], F]:
     """Say how a function that makes streams is shown, with its arguments by name."""
 

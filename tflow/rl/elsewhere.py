@@ -6,9 +6,12 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Self
 
+from tflow.combinators import check
 from tflow.errors import FieldError
+from tflow.rl.schedules import schedule_of
 from tflow.sentences import did_you_mean, listed
 
 FIELDS: dict[str, tuple[str, ...]] = {
@@ -170,6 +173,7 @@ class Configured:
 
         def __new__(cls, *args: object, **given: object) -> Self:
             check_arguments(cls, args, given)
+            check_values(cls, args, given)
             return super().__new__(cls)
 
 
@@ -188,6 +192,36 @@ def check_arguments(cls: type, args: tuple[object, ...], given: dict[str, Any]) 
     positional = [each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD]
     if len(args) > len(positional) and not any(each.kind is each.VAR_POSITIONAL for each in parameters):
         raise FieldError(by_name(cls.__name__, args, positional, named))
+
+
+def check_values(cls: type, args: tuple[object, ...], given: dict[str, Any]) -> None:  # Any: as above
+    """Raise for what is no number, or neither True nor False, where a configuration says that it has one."""
+    kinds, where = kinds_of(cls), cls.__name__
+    values: list[tuple[str, Any]] = [*zip(kinds, args, strict=False), *given.items()]  # Any: as above
+    for name, value in values:
+        kind = kinds.get(name, "")
+        if value is not None or not kind.endswith("| None"):
+            check_value(where, name, value, kind.removesuffix(" | None"))
+
+
+def check_value(where: str, name: str, value: Any, kind: str) -> None:  # Any: that is the question
+    """Raise for a value that is not of a kind which is written so."""
+    match kind:
+        case "bool":
+            check.boolean(where, name, value)
+        case "int":
+            check.whole(where, name, value)
+        case "float":
+            check.number(where, name, value)
+        case "float | Schedule":
+            schedule_of(value, where=f"{where}: {name}")
+
+
+@lru_cache(maxsize=256)
+def kinds_of(cls: type) -> dict[str, str]:
+    """The types of the fields of a dataclass, as they are written."""
+    found = dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ()
+    return {each.name: getattr(each.type, "__name__", str(each.type)) for each in found if each.init}
 
 
 def unknown(cls: type, name: str, known: list[str]) -> str:

@@ -271,7 +271,8 @@ class Batch(Frozen, Columnar[Kc]):
     def sequences(
         self: Batch[K], length: int, *, burn_in: int = 0, stride: int | None = None
     ) -> Batch[K | Literal["mask", "burn_in"]]:
-        """Windows of ``length`` rows of each piece, a shorter last one padded with zeros: rows are window by window.
+        """Windows of ``length`` rows of each piece, rows window by window. A shorter last one is padded with zeros; observations,
+        which networks read, with its first one.
 
         ``mask`` is false for padding, ``burn_in`` true for the first ``burn_in`` rows of a window that is not the first of its
         piece. Windows begin ``stride`` rows apart (default: so that only burn-in overlaps). The recurrent state of a window's
@@ -289,13 +290,14 @@ class Batch(Frozen, Columnar[Kc]):
         first = self.starts[piece] + nth * step
         rows = first[:, None] + np.arange(length)
         mask = rows <= self.ends[piece][:, None]
-        flat = np.where(mask, rows, 0).ravel()
+        flat = np.where(mask, rows, first[:, None]).ravel()
         kept = mask.ravel()
         columns: dict[str, Array] = {}
         for name, column in self.columns.items():
             if name != "state":
                 columns[name] = column[flat]
-                columns[name][~kept] = 0
+                if name.partition("/")[0] not in ("obs", "next_obs"):
+                    columns[name][~kept] = 0
         columns["mask"] = kept
         columns["burn_in"] = ((np.arange(length) < burn_in) & (nth > 0)[:, None] & mask).ravel()
         last = np.minimum(first + length - 1, self.ends[piece])

@@ -19,10 +19,11 @@ import numpy as np
 from gymnasium import Env
 from gymnasium.vector import VectorEnv
 
+from tflow.combinators.labels import one_line
 from tflow.errors import EnvError, MissingExtra, PlanError
 from tflow.rl.data.arrays import Array, Obs, picked
 from tflow.rl.envs.snapshot import env_state, load_env
-from tflow.rl.envs.spaces import ActionLayout, AnySpace, Mismatch, ObsLayout, reward_problem
+from tflow.rl.envs.spaces import ActionLayout, AnySpace, Mismatch, ObsLayout, reward_of, reward_problem
 
 AnyEnv = Env[Any, Any]  # Any: envs are generic in observations and actions, which are checked against their spaces instead
 AnyVectorEnv = VectorEnv[Any, Any, Any]  # Any: as above
@@ -316,7 +317,7 @@ class LoopEnvs(Envs):
         for index, (step, action) in enumerate(zip(self._steps, given, strict=True)):
             try:
                 obs, reward, over, cut, info = step(action)
-                rewards[index] = reward
+                rewards[index] = reward if type(reward) is float else reward_of(reward)
                 if over or cut:
                     self._write_final(index, obs)
                     terminated[index], truncated[index] = over, cut
@@ -437,7 +438,8 @@ class LoopEnvs(Envs):
             return
         for what, space, known in zip(("observation space", "action space"), now, self._seen[0], strict=True):
             if space != known:
-                problem = f"its {what} is {space}, but env 0 began with {known}. All copies need the same one, in every episode."
+                problem = f"its {what} is {one_line(space)}, but env 0 began with {one_line(known)}."
+                problem += " All copies need the same one, in every episode."
                 raise EnvError(problem, self.name, index, what)
         self._seen[index] = now
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast, get_args
 
 from tflow import sentences
 from tflow.combinators import check
@@ -137,7 +137,10 @@ class EnvSpec(Configured):
     @property
     def name(self) -> str:
         """Its name in errors."""
-        return self.env if isinstance(self.env, str) else label_of(self.env)
+        env: object = self.env
+        while isinstance(env, partial):  # its arguments are given, its name is that of the function
+            env = env.func
+        return env if isinstance(env, str) else label_of(cast("Maker", env))
 
     @property
     def _atari(self) -> bool:

@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from gymnasium import Space, spaces
 
+from tflow.combinators.labels import one_line
 from tflow.errors import TflowError
 from tflow.rl.data.arrays import Array, Obs, picked
 
@@ -32,7 +33,7 @@ class Mismatch(TflowError):
     def __init__(self, field: str, problem: str, rows: tuple[int, ...] = ()) -> None:
         super().__init__(field, problem, rows)
         self.field = field
-        self.problem = problem
+        self.problem = one_line(problem)
         self.rows = rows
 
     def __str__(self) -> str:
@@ -230,6 +231,8 @@ def _leaves(space: AnySpace, name: str) -> list[Leaf]:
         )
     assert space.shape is not None
     assert space.dtype is not None
+    if 0 in space.shape:
+        raise Mismatch(below("obs", name) if name else "obs", f"has the empty space {space}, with nothing to learn from.")
     return [Leaf(name, space, tuple(space.shape), np.dtype(space.dtype))]
 
 
@@ -292,6 +295,16 @@ def _batch_of(leaf: Leaf, value: object, rows: int) -> Array:
     return leaf.converted(value, shape)
 
 
+def reward_of(value: Any) -> float:  # Any: the env may give anything
+    """A reward as a number; raises for what is none, such as an array."""
+    try:
+        if value is not None and np.ndim(value) == 0:
+            return float(value)
+    except (TypeError, ValueError):
+        pass
+    raise Mismatch("reward", f"is not a finite number: {value!r}. Return a float.")
+
+
 def reward_problem(rewards: Array) -> Mismatch | None:
     """Rewards that are not finite."""
     if all_finite(rewards):
@@ -318,6 +331,8 @@ class ActionLayout:
                 f"have the space {space}. Supported are Discrete, MultiDiscrete, Box and MultiBinary; use an action wrapper.",
             )
         assert space.dtype is not None
+        if 0 in (space.shape or ()):
+            raise Mismatch("actions", f"have the empty space {space}, with nothing to choose.")
         self.own_space = space
         self.space = zero_based(space)
         """The space as policies see it."""

@@ -75,7 +75,8 @@ class SoftActorCriticLoss(Loss[Reads, Async]):
             if self.initial_temperature != 1.0 or self.target_entropy != "auto":
                 raise PlanError(f"{name}: initial_temperature= and target_entropy= are for temperature='auto', which learns it.")
         check.positive(name, "initial_temperature", self.initial_temperature)
-        if self.target_entropy != "auto" and not isinstance(self.target_entropy, (int, float)):
+        wanted: object = self.target_entropy
+        if wanted != "auto" and not (isinstance(wanted, (int, float)) and math.isfinite(wanted)):
             raise PlanError(f"{name}: target_entropy must be a number, or 'auto'; got {self.target_entropy!r}.")
         if self.spec.quantiles > 1 and not isinstance(self, TQCLoss):
             raise PlanError(f"{name}: its Q-functions predict means, not quantiles; leave out quantiles=, or use TQCLoss.")

@@ -20,7 +20,7 @@ from tflow.errors import PlanError, TflowError
 from tflow.live import Live
 from tflow.rl.data.arrays import Array
 from tflow.rl.data.batch import Batch
-from tflow.rl.data.moments import ByColumn
+from tflow.rl.data.moments import ByColumn, Moments
 from tflow.rl.learning.agent import AnyLoss
 from tflow.rl.learning.gradients import AverageGradients, Gradients
 from tflow.rl.learning.losses import Loss, batch_of, is_on_policy
@@ -101,6 +101,9 @@ class DivideBatch(LiveOp[Batch[Any], list[BatchShare], Async]):  # Any: what the
         check_origin("DivideBatch", live, self.workers, item.env_steps)
         lag_of(live, self.workers, item.policy, on_policy=is_on_policy(self.loss))  # raises for what is not fresh
         shares = divided(item, self.num, pieces=self.pieces)
+        measured = {name: Moments.of(item[name]) for name in self.loss.measured} if len(item) else {}
+        if measured:
+            shares = [self.loss.share(each, measured) for each in shares]
         wanted = -(-len(item) // (self.minibatch or max(1, len(item))))  # none if the batch is empty
         units = [len(each.ends) if self.pieces else len(each) for each in shares if len(each)]
         minibatches = min([wanted, *units])  # no learner has some that are empty, unless its share is

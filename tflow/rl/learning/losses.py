@@ -192,6 +192,13 @@ def next_masks(batch: Tensors) -> Tensor:
     return found
 
 
+def check_coefficients(loss: object, **coefs: float | Schedule) -> None:
+    """Raise for a weight of a part of the loss that is negative, which would turn its meaning around."""
+    where = type(loss).__name__
+    for name, coef in coefs.items():
+        check.at_least_zero(where, name, coef.at(0) if isinstance(coef, Schedule) else coef)
+
+
 @dataclass(frozen=True)
 class A3CLoss(Loss[Rollout, Async]):
     """Advantage actor-critic (arXiv 1602.01783): policy gradient, squared value error, entropy bonus.
@@ -213,6 +220,7 @@ class A3CLoss(Loss[Rollout, Async]):
     def __post_init__(self) -> None:
         check.fraction("A3CLoss", "gamma", self.gamma)
         check.fraction("A3CLoss", "lam", self.lam)
+        check_coefficients(self, value_coef=self.value_coef, entropy_coef=self.entropy_coef)
 
     def policy(self) -> PolicySpec:
         return self.spec
@@ -281,7 +289,7 @@ class PPOLoss(Loss[PPOReads, Sync]):
     def __post_init__(self) -> None:
         check.positive("PPOLoss", "clip", schedule_of(self.clip, where="PPOLoss: clip").at(0))
         check.at_least_zero("PPOLoss", "advantage_floor", self.advantage_floor)
-        check.at_least_zero("PPOLoss", "kl_coef", schedule_of(self.kl_coef, where="PPOLoss: kl_coef").at(0))
+        check_coefficients(self, value_coef=self.value_coef, entropy_coef=self.entropy_coef, kl_coef=self.kl_coef)
         for name, limit in (("value_clip", self.value_clip), ("max_kl", self.max_kl)):
             if limit is not None:
                 check.positive("PPOLoss", name, limit)
@@ -372,6 +380,7 @@ class IMPALALoss(Loss[IMPALAReads, Async]):
         for name, clip in (("clip_rho", self.clip_rho), ("clip_c", self.clip_c), ("clip_pg_rho", self.clip_pg_rho)):
             if clip != math.inf:  # which clips nothing
                 check.positive("IMPALALoss", name, clip)
+        check_coefficients(self, value_coef=self.value_coef, entropy_coef=self.entropy_coef)
 
     def policy(self) -> PolicySpec:
         return self.spec
@@ -413,7 +422,7 @@ class APPOLoss(IMPALALoss):
     def __post_init__(self) -> None:
         super().__post_init__()
         check.positive("APPOLoss", "clip", schedule_of(self.clip, where="APPOLoss: clip").at(0))
-        check.at_least_zero("APPOLoss", "kl_coef", schedule_of(self.kl_coef, where="APPOLoss: kl_coef").at(0))
+        check_coefficients(self, kl_coef=self.kl_coef)
         check.integer("APPOLoss", "target_every", self.target_every, least=1)
 
     def parts(self) -> Mapping[str, Part]:

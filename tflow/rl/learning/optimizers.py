@@ -68,6 +68,10 @@ class Adam(Optimizer):
     def __post_init__(self) -> None:
         super().__post_init__()
         check.one_of("Adam", "decays", self.decays, ("all", "matrices"))
+        for name, value in (("eps", self.eps), ("weight_decay", self.weight_decay)):
+            check.at_least_zero("Adam", name, value)
+        for value in self.betas:
+            check.decay("Adam", "each of betas", value)
 
     def build(self, parameters: list[torch.nn.Parameter]) -> Steps:
         (parameter,) = parameters
@@ -144,6 +148,12 @@ class RMSprop(Optimizer):
     momentum: float = 0.0
     """Momentum; usually 0 to 0.9."""
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check.at_least_zero("RMSprop", "eps", self.eps)
+        for name, value in (("decay", self.decay), ("momentum", self.momentum)):
+            check.decay("RMSprop", name, value)
+
     def build(self, parameters: list[torch.nn.Parameter]) -> Steps:
         import torch
 
@@ -158,6 +168,10 @@ class SGD(Optimizer):
 
     momentum: float = 0.0
     """Momentum; usually 0 to 0.9. Larger: smoother, faster along consistent gradients."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check.decay("SGD", "momentum", self.momentum)
 
     def build(self, parameters: list[torch.nn.Parameter]) -> Steps:
         import torch
@@ -177,6 +191,12 @@ class Muon(Optimizer):
     """Decoupled weight decay of the matrices; usually 0 to 0.1. Larger: smaller weights."""
     adam_share: float = 0.15
     """Learning rate of all other weights, as a share of ``lr``; usually 0.05 to 1."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check.decay("Muon", "momentum", self.momentum)
+        check.at_least_zero("Muon", "weight_decay", self.weight_decay)
+        check.positive("Muon", "adam_share", self.adam_share)
 
     def build(self, parameters: list[torch.nn.Parameter]) -> Steps:
         raise NotImplementedError("Muon needs the layers: build_for(part).")

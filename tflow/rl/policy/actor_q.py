@@ -12,6 +12,7 @@ import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
+from tflow.combinators.labels import one_line
 from tflow.errors import PlanError
 from tflow.rl.data.arrays import Array, Obs
 from tflow.rl.policy.ensemble import EnsembleMLP
@@ -166,20 +167,22 @@ class ActorQ(Policy):
     def make_head(self, action_space: AnySpace) -> Head:
         if self.options.deterministic:
             if not isinstance(action_space, spaces.Box):
-                raise PlanError(f"A deterministic actor needs a Box action space, got {action_space}. Use DQN or SAC.")
+                raise PlanError(f"A deterministic actor needs a Box action space, got {one_line(action_space)}. Use DQN or SAC.")
             return Deterministic(action_space)
         if isinstance(action_space, spaces.Box):
             check_bounds(action_space)
         if not isinstance(action_space, (spaces.Box, spaces.Discrete)):
-            raise PlanError(f"An actor with Q-functions needs a Box or Discrete action space, got {action_space}. Use PPO.")
+            raise PlanError(
+                f"An actor with Q-functions needs a Box or Discrete action space, got {one_line(action_space)}. Use PPO."
+            )
         if isinstance(action_space, spaces.Discrete) and (self.options.quantiles > 1 or self.options.batch_renorm):
-            raise PlanError(f"TQC and CrossQ need a Box action space, got {action_space}. SAC takes discrete actions.")
+            raise PlanError(f"TQC and CrossQ need a Box action space, got {one_line(action_space)}. SAC takes discrete actions.")
         return head_for(action_space, squash=isinstance(action_space, spaces.Box))
 
     def make_net(self) -> ActorQNet:
         spec = self.options
         if spec.sde and not isinstance(self.head, SquashedGaussian):
-            raise PlanError(f"State-dependent exploration (sde) needs a Box action space, got {self.action_space}.")
+            raise PlanError(f"State-dependent exploration (sde) needs a Box action space, got {one_line(self.action_space)}.")
         discrete, size = isinstance(self.head, Categorical), self.head.form.size
         encoder, layers = encoder_of(self.model, self.observation_space, self.action_space, whole=not spec.batch_renorm)
         if isinstance(encoder, RecurrentEncoder) and (spec.sde or spec.batch_renorm):

@@ -21,6 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from tflow.combinators.labels import one_line
 from tflow.errors import PlanError, TflowError
 from tflow.extras import require
 from tflow.rl.data.arrays import Array
@@ -141,7 +142,7 @@ def check_exportable(policy: Policy, *, masks: bool) -> None:
         )
     if masks and not isinstance(policy.head, (Categorical, MultiCategorical)):
         raise PlanError(
-            f"Action masks need a Discrete or MultiDiscrete action space, got {policy.action_space}. Leave out --masks."
+            f"Action masks need a Discrete or MultiDiscrete action space, got {one_line(policy.action_space)}. Leave out --masks."
         )
 
 

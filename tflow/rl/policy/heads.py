@@ -22,6 +22,7 @@ from gymnasium import spaces
 from torch import Generator, Tensor
 from torch.nn import functional
 
+from tflow.combinators.labels import one_line
 from tflow.errors import PlanError, TflowError
 from tflow.rl.data.arrays import Array
 from tflow.rl.policy.exploration import ActionForm
@@ -397,7 +398,7 @@ def check_bounds(space: spaces.Box) -> None:
     """Raise unless actions can be squashed into the bounds of their space."""
     if not (np.isfinite(space.low).all() and np.isfinite(space.high).all()):
         raise PlanError(
-            f"Squashed actions need finite bounds, but the action space is {' '.join(str(space).split())}. Give it some with "
+            f"Squashed actions need finite bounds, but the action space is {one_line(space)}. Give it some with "
             "gymnasium.wrappers.TransformAction, or use PPO."
         )
 
@@ -443,13 +444,15 @@ def head_for(
         return Bernoulli(action_space)
     if not isinstance(action_space, spaces.Box):
         raise PlanError(
-            f"head_for: no head fits the action space {action_space}. Turn it into a Discrete, MultiDiscrete, MultiBinary or Box "
-            "with an action wrapper."
+            f"head_for: no head fits the action space {one_line(action_space)}. Turn it into a Discrete, "
+            "MultiDiscrete, MultiBinary or Box with an action wrapper."
         )
     bounded = np.isfinite(action_space.low).all() and np.isfinite(action_space.high).all()
     if (squash or rescale) and not bounded:
         option = "squash" if squash else "rescale"
-        raise PlanError(f"head_for: {option}=True needs finite bounds, but the action space is {action_space}. Leave it out.")
+        raise PlanError(
+            f"head_for: {option}=True needs finite bounds, but the action space is {one_line(action_space)}. Leave it out."
+        )
     predict_std = squash if predict_std is None else predict_std
     return (SquashedGaussian if squash else Gaussian)(
         action_space,

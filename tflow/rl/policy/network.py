@@ -16,6 +16,7 @@ import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
+from tflow.combinators.labels import one_line
 from tflow.errors import PlanError
 from tflow.rl.data.moments import Moments
 from tflow.rl.policy.network_spec import MLP, Activation, Encoder, channels_last, image_size, is_image, parts_of
@@ -79,7 +80,7 @@ class Flat(nn.Module):
         elif isinstance(space, (spaces.Box, spaces.MultiBinary)):
             self.features = math.prod(space.shape)
         else:
-            raise PlanError(f"model: no model fits the observation space {space}; turn it into a Box with a wrapper.")
+            raise PlanError(f"model: no model fits the observation space {one_line(space)}; turn it into a Box with a wrapper.")
 
     def forward(self, obs: Tensor) -> Tensor:
         if not self.discrete:
@@ -106,7 +107,7 @@ class ImageEncoder(nn.Module):
     def __init__(self, name: str, space: AnySpace, features: int) -> None:
         super().__init__()
         if not isinstance(space, spaces.Box) or len(space.shape) not in (2, 3):
-            raise PlanError(f"{name}: needs images, a Box with 2 or 3 axes, got {space}. Use MLP().")
+            raise PlanError(f"{name}: needs images, a Box with 2 or 3 axes, got {one_line(space)}. Use MLP().")
         self.features, self.size, self.last = features, image_size(space), channels_last(space.shape)
         self.channels = 1 if len(space.shape) == 2 else space.shape[-1] if self.last else space.shape[0]
 
@@ -196,8 +197,8 @@ class RunningStatistics(nn.Module):
     def __init__(self, column: str, shape: Sequence[int]) -> None:
         super().__init__()
         self.column = column
-        self.register_buffer("mean", torch.zeros(*shape))
-        self.register_buffer("scale", torch.ones(*shape))
+        self.register_buffer("mean", torch.zeros(tuple(shape)))
+        self.register_buffer("scale", torch.ones(tuple(shape)))
         self.register_buffer("count", torch.zeros(1))
 
     def load(self, moments: Moments) -> None:

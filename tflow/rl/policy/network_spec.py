@@ -27,6 +27,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from tflow.combinators import check
+from tflow.combinators.labels import one_line
 from tflow.errors import PlanError
 from tflow.rl.elsewhere import Configured
 
@@ -177,7 +178,9 @@ class DictEncoder(Configured):
         from tflow.rl.policy.network import CombinedEncoder, Flat
 
         if not is_compound(observation_space):
-            raise PlanError(f"DictEncoder: needs a Dict or Tuple observation space, got {observation_space}. Use MLP() or a CNN.")
+            raise PlanError(
+                f"DictEncoder: needs a Dict or Tuple observation space, got {one_line(observation_space)}. Use MLP() or a CNN."
+            )
         parts = parts_of(observation_space)
         unknown = [name for name in self.encoders if name not in parts]
         if unknown:
@@ -374,7 +377,7 @@ def _with_images(model: Model, features: int, space: AnySpace) -> Encoder:
     images = {name: model for name, part in parts_of(space).items() if is_image(part)}
     if not images:
         raise PlanError(
-            f"{type(model).__name__}: no part of the observation space is an image (uint8, 3 axes): {space}. Use MLP()."
+            f"{type(model).__name__}: no part of the observation space is an image (uint8, 3 axes): {one_line(space)}. Use MLP()."
         )
     return DictEncoder(images, MLP((features,), "relu")).build(space)
 
@@ -487,7 +490,7 @@ def tried_out(module: object, space: AnySpace) -> Encoder:
     from torch import nn
 
     if not isinstance(module, nn.Module):
-        raise PlanError(f"model: expected a torch module for {space}, got {module!r}.")
+        raise PlanError(f"model: expected a torch module for {one_line(space)}, got {module!r}.")
     features = getattr(module, "features", None)
     if isinstance(features, bool) or not isinstance(features, int) or features < 1:
         raise PlanError(
@@ -510,7 +513,9 @@ def _try_out(module: nn.Module, features: int, space: AnySpace, rows: int) -> No
         with torch.no_grad():
             made = module(zero_observations(space, rows))
     except Exception as error:
-        raise PlanError(f"model: {name} fails on {given} of zeros from {space}: {type(error).__name__}: {error}") from error
+        raise PlanError(
+            f"model: {name} fails on {given} of zeros from {one_line(space)}: {type(error).__name__}: {error}"
+        ) from error
     if not isinstance(made, torch.Tensor) or made.shape != (rows, features):
         got = f"a tensor of shape {tuple(made.shape)}" if isinstance(made, torch.Tensor) else f"a {type(made).__name__}"
         raise PlanError(

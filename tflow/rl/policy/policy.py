@@ -18,6 +18,7 @@ import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
+from tflow.combinators.labels import one_line
 from tflow.errors import PlanError
 from tflow.rl.data.arrays import Array, Obs
 from tflow.rl.data.moments import ByColumn, Moments
@@ -410,8 +411,8 @@ class QPolicy(Policy):
     def make_head(self, action_space: AnySpace) -> Head:
         if not isinstance(action_space, spaces.Discrete):
             raise PlanError(
-                f"Q-learning needs a Discrete action space, got {action_space}. Use a policy gradient algorithm such as PPO, or "
-                "discretise the actions with an action wrapper."
+                f"Q-learning needs a Discrete action space, got {one_line(action_space)}. Use a policy gradient "
+                "algorithm such as PPO, or discretise the actions with an action wrapper."
             )
         return Categorical(action_space)
 

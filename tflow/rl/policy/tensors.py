@@ -100,7 +100,7 @@ class Tensors:
 
     def _extended(self, column: Tensor, final: Tensor) -> Tensor:
         rows = column.reshape(-1, self.length, *column.shape[1:])
-        longer = torch.cat((rows, torch.zeros_like(rows[:, :1])), 1)
+        longer = torch.cat((rows, rows[:, :1]), 1)  # padding is an observation, too
         ends = self["mask"].reshape(-1, self.length).sum(1)
         longer[torch.arange(len(ends), device=ends.device), ends] = final
         return longer.flatten(0, 1)

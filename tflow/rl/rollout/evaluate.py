@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from gymnasium import spaces
 
 from tflow.combinators import check
+from tflow.combinators.labels import one_line
 from tflow.errors import PlanError
 from tflow.rl.data.episodes import Episodes
 from tflow.rl.envs.spaces import ObsLayout
@@ -84,7 +85,7 @@ def check_spaces(policy: Policy, spec: WorkerSpec) -> None:
     pairs = (("observation", seen, policy.observation_space), ("action", taken, policy.action_space))
     fit = _arrays(seen) == _arrays(policy.observation_space), taken == policy.action_space
     wrong = [
-        f"its {what} space is {_line(env)}, the policy's is {_line(own)}"
+        f"its {what} space is {one_line(env)}, the policy's is {one_line(own)}"
         for (what, env, own), fits in zip(pairs, fit, strict=True)
         if not fits
     ]
@@ -92,10 +93,6 @@ def check_spaces(policy: Policy, spec: WorkerSpec) -> None:
         raise PlanError(
             f"{spec.env.name} does not fit the policy: {'; '.join(wrong)}. Evaluate it on an env like that of its training."
         )
-
-
-def _line(space: AnySpace) -> str:
-    return " ".join(str(space).split())  # that of bounds which differ has several lines
 
 
 def _arrays(space: AnySpace) -> dict[str, tuple[object, ...]]:

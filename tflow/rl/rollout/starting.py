@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from tflow.combinators.labels import one_line
 from tflow.errors import PlanError, TflowError
 from tflow.rl.policy.files import LATEST, SUFFIX, file_of
 from tflow.rl.policy.network_spec import Memory, automatic, is_compound, is_image
@@ -139,7 +140,7 @@ def difference(saved: SavedPolicy, policy: Policy) -> str:
     for what, own in (("observation_space", policy.observation_space), ("action_space", policy.action_space)):
         space = space_from_json(header[what])
         if space != own:
-            return f"its {what.replace('_', ' ')} is {space}, that of the run {own}"
+            return f"its {what.replace('_', ' ')} is {one_line(space)}, that of the run {one_line(own)}"
     apart = _of_specs(header["policy"], mine["policy"]) or _of_models(header, mine, policy.observation_space)
     if apart:
         return apart
