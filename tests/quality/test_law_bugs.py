@@ -116,11 +116,10 @@ def a_state_that_is_never_kept(patch: pytest.MonkeyPatch) -> None:
 @breaks(test_transforms.test_zip_is_the_builtin)
 def a_zip_that_repeats_the_left_side(patch: pytest.MonkeyPatch) -> None:
     class Wrong(joints.ZipCell):
-        def fill(self) -> Answer:
-            before = self.slots[0]
+        def fill(self) -> Answer | None:
             answer = super().fill()
-            if answer is DONE and before:
-                self.slots[1] = before
+            if answer is DONE and self.slots[0]:
+                self.slots[1] = self.slots[0]
                 return SKIP
             return answer
 
@@ -269,7 +268,7 @@ def a_last_block_that_takes_the_whole_remainder(patch: pytest.MonkeyPatch) -> No
 @breaks(test_gather.test_par_zip_pairs_items_of_one_shard)
 def a_pair_of_one_item_with_itself(patch: pytest.MonkeyPatch) -> None:
     class Wrong(joints.ZipCell):
-        def fill(self) -> Answer:
+        def fill(self) -> Answer | None:
             answer = super().fill()
             self.slots[1] = self.slots[0]
             return answer

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from tflow.combinators import graph, nodes
@@ -31,6 +32,12 @@ CELLS: dict[type[nodes.Node], Maker] = {
     nodes.UnionOf: joints.union,
 }
 """What runs tflow's own nodes, on the driver and inside actors; another node says it on its class."""
+MOST_DEPTH = 5_000
+"""Cells one after another. Each asks the one before it, which takes stack: threads have room for about four times as many."""
+FRAMES_PER_CELL = 5
+"""At most: of answering, and of closing."""
+SPARE_FRAMES = 250
+"""What a plan takes of the usual limit; the rest is the user's."""
 
 
 def build(sink: nodes.Node, site: Site, *, fuse: bool = True, cells: Mapping[type[nodes.Node], Maker] = CELLS) -> Cell:
@@ -57,7 +64,29 @@ def build(sink: nodes.Node, site: Site, *, fuse: bool = True, cells: Mapping[typ
             continue
         cell = maker_of(node, cells)(node, tuple(input_of(node, up) for up in inputs_at(site, node)), site)
         made[node] = Chain([], cell, site) if isinstance(cell, SourceCell) and not continues(node) else cell
-    return Fetch(made[sink], site) if sink in remote else made[sink]
+    last = Fetch(made[sink], site) if sink in remote else made[sink]
+    make_room(depth_of(site.cells), sink)
+    return last
+
+
+def depth_of(cells: Iterable[Cell]) -> int:
+    """The longest way from a source, in cells, which come in the order in which they were made."""
+    depths: dict[Cell, int] = {}
+    for cell in cells:
+        depths[cell] = 1 + max((depths[up] for up in cell.ups), default=0)
+    return max(depths.values(), default=0)
+
+
+def make_room(depth: int, sink: nodes.Node) -> None:
+    """Python allows a thousand calls inside each other, whatever the stack has room for: allow a deep plan what it needs."""
+    if depth > MOST_DEPTH:
+        raise PlanError(
+            f"{sink.label} comes after more than {MOST_DEPTH:,} operators that cannot be fused into one loop, for which the "
+            "stack has no room. Do several steps in one operator."
+        )
+    needed = FRAMES_PER_CELL * depth + 1_000
+    if depth * FRAMES_PER_CELL > SPARE_FRAMES and sys.getrecursionlimit() < needed:
+        sys.setrecursionlimit(needed)
 
 
 def maker_of(node: nodes.Node, cells: Mapping[type[nodes.Node], Maker]) -> Maker:

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import repeat
-from typing import cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from tflow.combinators import nodes
 from tflow.errors import ShardFailed, TflowError
@@ -24,6 +24,9 @@ from tflow.runtime.host import EVERYTHING
 from tflow.runtime.refs import Remote, fetched
 from tflow.runtime.shards import LiveShard
 from tflow.runtime.unary import united
+
+if TYPE_CHECKING:
+    from tflow.runtime.checkpoint_names import CheckpointNames
 
 
 class FedGather(Gather):
@@ -273,11 +276,16 @@ class WholeFedRounds(WholeRounds, FedRounds):
 class TogetherRounds(WholeRounds):
     """Rounds of up to so many items of every shard: ``par_batch_together``."""
 
+    made_anew: ClassVar[frozenset[str]] = WholeRounds.made_anew | {"full", "lost"}
     node: nodes.GatherTogether
 
     def __init__(self, node: nodes.Node, ups: tuple[Cell, ...], site: Site) -> None:
         self.counts: dict[int, int] = {}
         """How many items of the round each shard has given, by its link."""
+        self.full: set[ShardLink] = set()
+        """The shards that have given all items of the round, or have no more."""
+        self.lost: set[ShardLink] = set()
+        """Those that have died in it."""
         super().__init__(node, ups, site)
 
     def answers(self) -> Iterator[Answer]:
@@ -286,6 +294,8 @@ class TogetherRounds(WholeRounds):
             if not self.asked:
                 self.asked = [link for link in self.links if not link.ended]
                 self.counts = dict.fromkeys((link.index for link in self.asked), 0)
+                self.full.clear()
+                self.lost.clear()
                 for link in self.asked:
                     self.ask(link)
             if not self.asked:
@@ -304,8 +314,27 @@ class TogetherRounds(WholeRounds):
             link, before = self.ready.popleft(), len(self.buffer)
             self.receive(link)
             self.counts[link.index] += len(self.buffer) - before
+            self.note_progress(link)
             self.ask(link)
-        return any(link.calls for link in self.asked)
+        return bool(self.unanswered)
+
+    def note_progress(self, link: ShardLink) -> None:
+        """Note whether a shard is through with the round."""
+        if link.dead:
+            self.lost.add(link)
+            self.full.discard(link)
+        elif link.ended or self.counts[link.index] >= self.node.size:
+            self.full.add(link)
+
+    def load(self, state: dict[str, Any], names: CheckpointNames) -> None:  # Any: as in the base class
+        super().load(state, names)
+        for link in self.asked:
+            self.note_progress(link)
+
+    def leave(self, shards: set[LiveShard]) -> None:
+        super().leave(shards)
+        for link in self.asked:
+            self.note_progress(link)
 
     def ask(self, link: ShardLink) -> None:
         """Ask a shard for the next items of a round, unless it has given all of them, or enough others have."""
@@ -318,9 +347,7 @@ class TogetherRounds(WholeRounds):
 
     def has_enough(self) -> bool:
         """True if the wanted share of the shards that are there has given all items, or has no more."""
-        there = [link for link in self.asked if not link.dead]
-        full = [link for link in there if link.ended or self.counts[link.index] >= self.node.size]
-        return len(full) >= math.ceil(self.node.share * len(there) - 1e-9)
+        return len(self.full) >= math.ceil(self.node.share * (len(self.asked) - len(self.lost)) - 1e-9)
 
     def shares(self) -> Ready | None:
         """The items of the round, a list for each shard that gave some. What the dead had given is lost with them."""

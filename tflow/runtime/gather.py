@@ -17,7 +17,7 @@ from tflow.runtime.buffer import Buffer
 from tflow.runtime.cell import Cell, Site
 from tflow.runtime.driver import Driver
 from tflow.runtime.host import EVERYTHING, Reply, Request
-from tflow.runtime.program import localised, marked
+from tflow.runtime.program import counted, localised, marked
 from tflow.runtime.shards import LiveShard
 from tflow.runtime.stats import NOTHING_READ, Reading, Staleness
 from tflow.runtime.unary import united
@@ -175,8 +175,10 @@ class Gather(Cell):
             yield node, live(node.host).shards[0], marked(nodes.ForEach(nodes.Fed(), node.operator), node, positions)
             return
         up = node.inputs[0]
-        for index, (source, shard) in enumerate(graph.places(up, self.site.size)):
-            yield source, live(source.of).shards[shard], localised(up, index, positions, self.site.size)
+        places = graph.all_places(up, self.site.size)
+        counts = counted(places)
+        for index, (source, shard) in enumerate(places[up]):
+            yield source, live(source.of).shards[shard], localised(up, index, positions, counts)
 
     def catch_up(self) -> None:
         """Between two items: raise the error of a shard, once everything else that arrived is delivered, and notice resizes."""
@@ -342,8 +344,9 @@ class Gather(Cell):
             return max(self.site.size(actors), shard.index + 1 if actors is shard.pool.actors else 0)
 
         up = self.node.inputs[0]
-        places = [(each, index) for each, index in graph.places(up, size)]
-        return localised(up, places.index((source, shard.index)), self.site.positions, size)  # type: ignore[arg-type]  # it is one of these
+        places = graph.all_places(up, size)
+        index = places[up].index((source, shard.index))  # type: ignore[arg-type]  # it is one of these
+        return localised(up, index, self.site.positions, counted(places))
 
     def buffered(self) -> int:
         """Items that arrived and were not delivered."""
@@ -385,9 +388,13 @@ class Gather(Cell):
 class Rounds(Gather):
     """``gather_sync`` and ``gather_rounds``: a barrier per round."""
 
+    made_anew: ClassVar[frozenset[str]] = Gather.made_anew | {"unanswered"}
+
     def __init__(self, node: nodes.Node, ups: tuple[Cell, ...], site: Site) -> None:
         self.asked: list[ShardLink] = []
         """The shards that take part in the current round."""
+        self.unanswered: set[ShardLink] = set()
+        """Those of them that have not answered yet."""
         self.admitted: set[ShardLink] = set()
         """Shards that the gate has admitted to the next round so far."""
         super().__init__(node, ups, site)
@@ -422,17 +429,32 @@ class Rounds(Gather):
                 self.admitted.add(link)
         return ""
 
+    def issue(
+        self, link: ShardLink, *, count: int | TimeBudget = EVERYTHING, feed: Ready | None = None, last: bool = False
+    ) -> None:
+        self.unanswered.add(link)
+        super().issue(link, count=count, feed=feed, last=last)
+
+    def receive(self, link: ShardLink) -> None:
+        self.unanswered.discard(link)
+        super().receive(link)
+
     def complete(self) -> bool:
-        """True if every shard has answered. A shard that was restarted is asked again, so that the round is complete."""
+        """True if every shard has answered. A shard that was restarted is asked again, so that the round is complete. Only what
+        has arrived is looked at: a round of many shards would take the square of their number otherwise."""
         again = self.makes_items and self.on_death == "restart"
-        for link in list(self.asked):
-            if again and link.calls[0].done and link.calls[0].lost and not (link.shard.restarts_exhausted or link.shard.draining):
+        while self.ready:
+            link = self.ready.popleft()
+            if not link.calls[0].done:
+                continue
+            self.unanswered.discard(link)
+            if again and link.calls[0].lost and not (link.shard.restarts_exhausted or link.shard.draining):
                 link.calls.popleft()
                 if self.gate_refusal(link):  # its new incarnation has nothing to give yet: the round goes on without it
                     self.asked.remove(link)
                 else:
                     self.issue(link, count=1)
-        return all(link.calls[0].done for link in self.asked)
+        return not self.unanswered
 
     def end_round(self) -> Iterator[Answer]:
         """Take in all answers, in shard order. A failed shard takes none of the others' items with it, except that a round as
@@ -450,6 +472,10 @@ class Rounds(Gather):
                 items = [self.deliver() for _ in range(len(self.buffer))]
                 self.shown += 1 - len(items)
                 yield [value for value, _ in items], united(items)
+
+    def load(self, state: dict[str, Any], names: CheckpointNames) -> None:  # Any: as in the base class
+        super().load(state, names)
+        self.unanswered = {link for link in self.links if link.calls and not link.calls[0].done}
 
     def on_round(self, asked: list[ShardLink]) -> None:
         """Called when all shards that were asked in a round have answered, before its items are delivered."""

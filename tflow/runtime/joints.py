@@ -62,24 +62,30 @@ class ZipCell(Cell):
             if answer is DONE:
                 self.close()
                 slots[:] = None, None
-            yield answer
+            if answer is not None:
+                yield answer
         while True:
             yield DONE
 
-    def fill(self) -> Answer:
-        """Ask the sides that are still missing. Both are asked even if the first is stuck: it may need the second to move."""
+    def fill(self) -> Answer | None:
+        """Ask the sides that are still missing; None if none is any more. Both are asked even if the first is stuck: it may need
+        the second to move."""
         stuck: list[Answer] = []
+        moved = False
         for index, up in enumerate(self.ups):
             if self.slots[index] is None:
                 answer = up.poll()
                 if type(answer) is tuple:
                     self.seen += 1
                     self.slots[index] = answer
-                    return SKIP
-                if answer is DONE or answer is SKIP:
+                    moved = True
+                elif answer is DONE or answer is SKIP:
                     return answer
-                stuck.append(answer)
-        return WAITING if WAITING in stuck else stuck[0]
+                else:
+                    stuck.append(answer)
+        if not stuck:
+            return None
+        return SKIP if moved else WAITING if WAITING in stuck else stuck[0]
 
     def queued(self) -> int:
         return sum(slot is not None for slot in self.slots)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from tflow.combinators import graph, nodes
 from tflow.runtime.border import Parcel
 
 
-def localised(sink: nodes.Node, shard: int, positions: dict[nodes.Node, int], size: nodes.Size = graph.described) -> nodes.Node:
-    """The part of a parallel plan that runs in one shard."""
+def counted(places: Mapping[nodes.Node, list[nodes.Place]]) -> dict[nodes.Node, int]:
+    """How many shards each node has."""
+    return {node: len(found) for node, found in places.items()}
+
+
+def localised(sink: nodes.Node, shard: int, positions: dict[nodes.Node, int], counts: Mapping[nodes.Node, int]) -> nodes.Node:
+    """The part of a parallel plan that runs in one shard, given how many shards each of its nodes has."""
     order = [node for node in graph.walk(sink) if node.parallel]
-    counts = {node: len(places) for node, places in graph.all_places(sink, size).items()}
     asked = {sink: shard}
     """Which shard of each node takes part."""
     reads: dict[nodes.Node, list[nodes.Node]] = {}
