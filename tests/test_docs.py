@@ -116,6 +116,7 @@ GUIDES = (
     "tutorial",
     "debugging",
     "multi_agent",
+    "offline",
     "from_sb3",
     "from_rllib",
     "reports",

@@ -55,6 +55,12 @@ def test_evaluations_and_logged_points_count_updates(tmp_path: Path) -> None:
     assert steps == sorted(steps)
 
 
+def test_a_run_says_how_many_updates_it_has_made() -> None:
+    run = train(offline(), stop=Stop(updates=4))
+    run.finish()
+    assert repr(run) == "<TrainingRun: A plan on CartPole-v1, local, seed 0; 4 updates; ended by 4 updates>"
+
+
 def test_a_schedule_goes_by_updates() -> None:
     rates = [metrics.training.latest["lr"] for metrics in train(offline(), stop=Stop(updates=10))]
     assert rates == sorted(rates, reverse=True)

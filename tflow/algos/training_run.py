@@ -196,9 +196,11 @@ class TrainingRun:
         return f"{what} on {self.workers.spec.env.name}, {where}, seed {self.seed}"
 
     def __repr__(self) -> str:
-        found = self.metrics
-        far = "not begun" if found is None else f"{found.env_steps:,} env steps, mean return {found.mean_return:.1f}"
-        return f"<TrainingRun: {self.title}; {far}{f'; ended by {self.outcome}' if self.outcome else ''}>"
+        found, ended = self.metrics, f"; ended by {self.outcome}" if self.outcome else ""
+        if found is None:
+            return f"<TrainingRun: {self.title}; not begun{ended}>"
+        known = f", mean return {found.mean_return:.1f}" if math.isfinite(found.mean_return) else ""
+        return f"<TrainingRun: {self.title}; {found.progress:,} {found.unit}{known}{ended}>"
 
     def __iter__(self) -> Iterator[Metrics]:
         return self
