@@ -13,7 +13,7 @@ import gymnasium
 import pytest
 
 from tflow import Metrics, RunFolder, ShowProgress, Stop
-from tflow.algos import A2C, IMPALA, PPO, Algorithm
+from tflow.algos import A2C, IMPALA, PPO, TD3, Algorithm
 from tflow.envs import EnvSpec
 from tflow.models import MLP
 from tflow.observe.monitor import LEAST_REPORTS, TrainingMonitor
@@ -35,6 +35,14 @@ WRONG: dict[str, tuple[Algorithm, str]] = {
         PPO(num_workers=1, num_envs=8, fragment=32, lr=0.3, max_kl=None, model=SMALL),
         "the learning rate is probably too large. Lower lr, or set max_kl.",
     ),
+    "a policy that settles before it has found anything": (
+        A2C(env="Acrobot-v1", num_workers=1, lr=0.1, entropy_coef=0.0, model=SMALL),
+        "and returns have not risen: the policy has settled too early. Explore more (entropy_coef, noise), or lower lr.",
+    ),
+    "an actor that is saturated": (
+        TD3(env="Pendulum-v1", lr=0.3, batch=32, learning_starts=100, model=SMALL),
+        "nothing is learned. Units or actions are saturated, which a smaller lr or normalised observations may prevent",
+    ),
     "a reward that was never found": (
         PPO(env="MountainCar-v0", num_workers=1, num_envs=64, fragment=200, lr=1e-6, epochs=1, minibatch=4096, model=SMALL),
         "no other reward was found yet. More exploration (entropy_coef, epsilon) may find one.",
@@ -50,7 +58,7 @@ WRONG: dict[str, tuple[Algorithm, str]] = {
 def test_a_run_that_goes_wrong_says_so(name: str, tmp_path: Path) -> None:
     algorithm, sentence = WRONG[name]
     out = StringIO()
-    steps = 80_000 if "never" in name else 4_000
+    steps = 80_000 if "never" in name else 1_000 if "actor" in name else 10_000 if "settles" in name else 4_000
     run = algorithm.run(stop=Stop(env_steps=steps), callbacks=[RunFolder(tmp_path / "run"), ShowProgress(live=False, file=out)])
     run.finish()
     assert out.getvalue().count(sentence) == 1, "on the terminal, once"
@@ -105,6 +113,27 @@ def test_a_return_that_fell_is_told_but_noise_is_not() -> None:
     (told,) = seen(120.0, 500)
     assert told.startswith("the mean return fell from 400 to 120:")
     assert seen(110.0, 600) == [], "once"
+
+
+@pytest.mark.parametrize(("stat", "said"), [("entropy", "the entropy of the policy"), ("action_std", "the spread of actions")])
+def test_a_policy_that_has_settled_is_told_unless_its_returns_have_risen(stat: str, said: str) -> None:
+    def found(at_last: tuple[float, ...]) -> list[str]:
+        monitor, told = TrainingMonitor(), list[str]()
+        for each in range(60):
+            returns = (1.0, 2.0) * 50 if each < 20 else at_last
+            seen = metrics({stat: 0.7 if each < 20 else 1e-3}, returns=returns, updates=each + 1)
+            told += monitor.see(replace(seen, episodes=replace(seen.episodes, count=100 + each)))
+        return told
+
+    (sentence,) = found((1.0, 2.0) * 50)
+    assert sentence.startswith(f"{said} fell from 0.7 to 0.01")
+    assert found((90.0, 100.0) * 50) == []
+
+
+def test_the_entropy_of_continuous_actions_may_be_anything() -> None:
+    monitor = TrainingMonitor()
+    latest = [{"entropy": 1.0 - 0.1 * each, "action_std": 0.5} for each in range(60)]
+    assert not any(monitor.see(metrics(stats, updates=each + 1)) for each, stats in enumerate(latest))
 
 
 def test_skipped_updates_are_told() -> None:

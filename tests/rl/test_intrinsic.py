@@ -271,3 +271,13 @@ def test_what_cannot_be_is_a_sentence() -> None:
     plain = make_policy(ActorCriticSpec(), MLP((8,)), spaces.Box(-1, 1, (2,)), spaces.Discrete(2))
     with pytest.raises(TflowError, match="ActorCritic has no networks for intrinsic rewards"):
         RNDLoss().losses(plain, cast("Any", None), target=None, steps=0)["novelty"]()
+
+
+def test_discrete_observations_are_one_hot_so_that_neighbours_are_not_alike() -> None:
+    space = spaces.Dict({"at": spaces.Discrete(3, start=5), "near": spaces.Box(0, 1, (2,)), "on": spaces.MultiBinary(1)})
+    made = make_policy(SPEC, MLP((8,)), space, spaces.Discrete(2))
+    assert isinstance(made, CuriousActorCritic)
+    columns = {"obs/at": np.array([5, 7]), "obs/near": np.array([[0.1, 0.2], [0.3, 0.4]], np.float32), "obs/on": np.ones((2, 1))}
+    expected = np.array([[1, 0, 0, 0.1, 0.2, 1], [0, 0, 1, 0.3, 0.4, 1]], np.float32)
+    np.testing.assert_array_equal(made.vectors_of(Batch(columns)), expected)
+    assert made.novelty.seen.mean.shape == (6,)

@@ -127,18 +127,19 @@ def test_the_projection_of_c51_atom_by_atom() -> None:
     np.testing.assert_allclose(got[0], chances[0].numpy(), rtol=1e-5)  # nothing moves without reward and discount
 
 
-def test_the_quantile_loss_pair_by_pair() -> None:
+@pytest.mark.parametrize("huber", [0.5, None])
+def test_the_quantile_loss_pair_by_pair(huber: float | None) -> None:
     rng = np.random.default_rng(0)
     quantiles, targets = rng.normal(size=(2, 3)), rng.normal(size=(2, 4))
-    got = quantile_loss(torch.from_numpy(quantiles), torch.from_numpy(targets), huber=0.5).numpy()
+    got = quantile_loss(torch.from_numpy(quantiles), torch.from_numpy(targets), huber=huber).numpy()
     for row in range(2):
         total = 0.0
         for i in range(3):
             for target in targets[row]:
                 error = target - quantiles[row, i]
                 weight = abs((i + 0.5) / 3 - (error < 0))
-                distance = 0.5 * error**2 if abs(error) <= 0.5 else 0.5 * (abs(error) - 0.25)
-                total += weight * distance / 0.5 / 4
+                distance = error**2 if abs(error) <= 0.5 else abs(error) - 0.25
+                total += weight * (abs(error) if huber is None else distance) / 4
         assert got[row] == pytest.approx(total, rel=1e-6)
 
 

@@ -68,10 +68,11 @@ class PPODQN(Algorithm):
     def __post_init__(self) -> None:
         super().__post_init__()
         check.integer("PPODQN", "ppo_batch", self.ppo_batch, least=1)
-        if self.ppo.minibatch is not None and self.ppo.minibatch > self.ppo_batch:
+        minibatch = self.ppo.minibatch
+        if minibatch not in (None, PPO.minibatch, PPODQN.ppo.minibatch) and minibatch > self.ppo_batch:
             raise PlanError(
-                f"PPODQN: the minibatch of ppo is {self.ppo.minibatch:,}, but ppo_batch is {self.ppo_batch:,}. Make ppo_batch "
-                "larger, or the minibatch smaller."
+                f"PPODQN: the minibatch of ppo is {minibatch:,}, but ppo_batch is {self.ppo_batch:,}. Make ppo_batch larger, or "
+                "the minibatch smaller."
             )
 
     def workers(self) -> MultiWorkers[Names]:

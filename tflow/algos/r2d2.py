@@ -4,7 +4,8 @@
 Implements: replay of overlapping sequences with the recurrent state at their start; burn-in; n-step double Q-learning with value
 rescaling; priorities of sequences by the largest and the mean TD error. What differs: one learner draws on workers in turn (the
 paper's is asynchronous, as Ape-X here), the network sees no earlier actions and rewards, first priorities are the highest so far,
-and the first sequence of a fragment has the stored state without burn-in, so that no row is left out.
+the exponents of priorities are those of DQN (in the paper ``alpha=0.9, beta=0.6``), and the first sequence of a fragment has the
+stored state without burn-in, so that no row is left out.
 """
 
 from __future__ import annotations

@@ -156,6 +156,9 @@ def note_of(choice: Choice) -> str:
     if solved is not None and run.stop_return is None and (run.stop_steps is not None or run.stop_time is not None):
         stops = f"--stop-return {solved:g} stops there"
         said.append(f"Trains on beyond the return of {solved:g}, at which {env.name} is solved ({stops}).")
+    starts = getattr(choice.algorithm, "learning_starts", 0)
+    if run.stop_steps is not None and run.stop_steps < starts:
+        said.append(f"Goes on beyond --stop-steps {run.stop_steps:,} until learning starts, with {starts:,} (--learning-starts).")
     return "\n".join(said)
 
 

@@ -36,10 +36,21 @@ SIGNS = (
     ),
     Sign("grad_norm", 1e4, True, "gradient norm {:.2g}: rewards or observations are probably very large. Normalise them"),
     Sign(
+        "grad_norm",
+        1e-7,
+        False,
+        "gradient norm {:.2g}: nothing is learned. Units or actions are saturated, which a smaller lr or normalised observations "
+        "may prevent, or all rewards are alike",
+    ),
+    Sign(
         "rho", 0.3, False, "importance weights are {:.2g} on average: rollouts are too old. Lower mailbox, or set max_staleness"
     ),
     Sign("td_error", 1e4, True, "TD errors of {:.2g}: values diverge. Lower lr, or update target networks more slowly"),
 )
+SPREADS = {"entropy": "the entropy of the policy", "action_std": "the spread of actions"}
+"""What a policy explores with, if its actions are discrete, or else."""
+COLLAPSED = 0.02
+"""Share of its largest value: less is next to nothing."""
 FELL_BY = 0.5
 """Share of what was gained that a run may lose before it is told."""
 NOISE = 5.0
@@ -53,6 +64,8 @@ class TrainingMonitor:
         self.told: dict[str, str] = {}
         """What was told, by its kind."""
         self._means: dict[str, tuple[int, float]] = {}
+        self._most: dict[str, float] = {}
+        """The largest mean of what collapses."""
         self._first: float | None = None
         self._best, self._spread_at_best = -math.inf, 0.0
         self._updates = self._episodes = 0
@@ -76,16 +89,29 @@ class TrainingMonitor:
 
     def _in_training(self, latest: Mapping[str, float]) -> Iterator[tuple[str, str]]:
         for name, value in latest.items():
-            stat = name.rpartition("/")[2]
-            for sign in (
-                each for each in SIGNS if stat == each.stat or (stat.endswith("_grad_norm") and each.stat == "grad_norm")
-            ):
-                count, mean = self._means.get(name, (0, value))
-                count, mean = count + 1, mean + WEIGHT * (value - mean)
-                self._means[name] = count, mean
-                if count >= LEAST_REPORTS and (mean > sign.limit if sign.above else mean < sign.limit):
-                    policy = name.removesuffix(stat).rstrip("/")
-                    yield name, f"{f'{policy}: ' if policy else ''}{sign.sentence.format(mean)}."
+            policy, _, stat = name.rpartition("/")
+            count, mean = self._means.get(name, (0, value))
+            count, mean = count + 1, mean + WEIGHT * (value - mean)
+            self._means[name] = count, mean
+            if count < LEAST_REPORTS:
+                continue
+            told = f"{policy}: " if policy else ""
+            kind = "grad_norm" if stat.endswith("_grad_norm") else stat
+            for sign in SIGNS:
+                if sign.stat == kind and (mean > sign.limit if sign.above else mean < sign.limit):
+                    yield f"{name} {'above' if sign.above else 'below'}", f"{told}{sign.sentence.format(mean)}."
+            if stat in SPREADS and (stat == "action_std" or name.replace(stat, "action_std") not in latest):
+                most = self._most[name] = max(self._most.get(name, mean), mean)
+                if mean < COLLAPSED * most and not self._has_risen():
+                    yield (
+                        f"{name} collapsed",
+                        f"{told}{SPREADS[stat]} fell from {most:.2g} to {mean:.2g}, and returns have not risen: the policy has "
+                        "settled too early. Explore more (entropy_coef, noise), or lower lr.",
+                    )
+
+    def _has_risen(self) -> bool:
+        """True if returns have become better than they were at first, by more than luck."""
+        return self._first is not None and self._best - self._first > NOISE * self._spread_at_best
 
     def _in_returns(self, episodes: Episodes) -> Iterator[tuple[str, str]]:
         """Returns that fell after they had risen, and episodes that are all alike."""

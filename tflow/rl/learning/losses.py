@@ -494,7 +494,7 @@ class QLearningLoss(Loss[Reads, Async]):
     double: bool = True
     """Double Q-learning: the policy chooses the next action, the target network evaluates it."""
     huber: float | None = 1.0
-    """Huber threshold: larger TD errors count linearly; usually 1. None: squared error."""
+    """Huber threshold: larger TD errors count linearly; usually 1. None: squared error, or the plain quantile loss."""
     target_every: int | None = 500
     """Updates between copies of the weights to the target network; None leaves them to ``UpdateTargetNetwork``."""
     spec: QSpec = field(default=QSpec())

@@ -98,10 +98,11 @@ def projected(probabilities: Tensor, rewards: Tensor, discounts: Tensor, *, v_mi
 
 
 def quantile_loss(quantiles: Tensor, targets: Tensor, *, huber: float | None) -> Tensor:
-    """Quantile Huber loss between predicted quantiles and target samples."""
+    """Quantile Huber loss between predicted quantiles and target samples; without a threshold the plain quantile loss, as squared
+    errors would be about expectiles."""
     count = quantiles.shape[-1]
     levels = (torch.arange(count, device=quantiles.device) + 0.5) / count
     error = targets[:, None, :] - quantiles[:, :, None]
     weight = (levels[None, :, None] - (error.detach() < 0).float()).abs()
-    scale = 1.0 if huber is None else huber
-    return (weight * regression_loss(error, huber) / scale).mean(dim=2).sum(dim=1)
+    size = error.abs() if huber is None else regression_loss(error, huber) / huber
+    return (weight * size).mean(dim=2).sum(dim=1)

@@ -15,7 +15,7 @@ from tflow.rl.data.batch import Batch
 from tflow.rl.data.moments import Moments
 from tflow.rl.envs.spaces import ObsLayout
 from tflow.rl.policy.flat import tensor
-from tflow.rl.policy.network import RunningStatistics, scaled
+from tflow.rl.policy.network import Flat, RunningStatistics, scaled
 from tflow.rl.policy.policy import ActorCritic
 from tflow.rl.policy.policy_network import ActorCriticNet
 from tflow.rl.policy.policy_spec import CuriousSpec
@@ -98,9 +98,9 @@ def dense(sizes: Sequence[int]) -> nn.Sequential:
 
 
 def vectors(layout: ObsLayout, columns: Mapping[str, Array], name: str) -> Array:
-    """A column of observations as vectors: parts one after the other, discrete ones as numbers."""
-    parts = [columns[f"{name}/{leaf.name}" if leaf.name else name] for leaf in layout.leaves]
-    return np.concatenate([part.reshape(len(part), -1).astype(np.float32) for part in parts], axis=1)
+    """A column of observations as vectors: parts one after the other, discrete ones one-hot, as neighbours need not be alike."""
+    parts = [(Flat(leaf.space), columns[f"{name}/{leaf.name}" if leaf.name else name]) for leaf in layout.leaves]
+    return np.concatenate([np.asarray(flat(tensor(part)).numpy()) for flat, part in parts], axis=1)
 
 
 class CuriousNet(ActorCriticNet):
@@ -114,7 +114,7 @@ class CuriousActorCritic(ActorCritic):
 
     def make_net(self) -> CuriousNet:
         net, spec = super().make_net(), cast("CuriousSpec", self.spec)
-        inputs = sum(int(np.prod(leaf.shape)) for leaf in self.layout.leaves)
+        inputs = sum(Flat(leaf.space).features for leaf in self.layout.leaves)
         net.add_module(NOVELTY, Novelty(inputs, spec.width, spec.features))
         return cast("CuriousNet", net)
 
