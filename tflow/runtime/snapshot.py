@@ -8,8 +8,8 @@ taking a snapshot is invisible: the run that goes on and the run that is made of
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -17,7 +17,7 @@ from typing import Any, cast
 from tflow.combinators import graph, nodes
 from tflow.combinators.actors import Actors, Resident
 from tflow.combinators.travel import own_copy
-from tflow.errors import CheckpointError, PlanError, StartDied
+from tflow.errors import CheckpointError, PlanError, StartDied, TflowError
 from tflow.runtime.base import Call, HostLoad, Owner
 from tflow.runtime.cell import Cell
 from tflow.runtime.checkpoint_names import CheckpointNames
@@ -260,21 +260,39 @@ class SavedRun:
             self.seed, self.fuse, self.session_seed = (self.tree[name] for name in ("seed", "fuse", "session_seed"))
             self.pools = {saved["rank"]: saved for saved in self.read("pools")}
             self.shards: list[Saved] = self.read("shards")
-        except (KeyError, TypeError, ValueError) as error:
+        except (LookupError, TypeError, ValueError) as error:
             raise CheckpointError(f"The checkpoint is damaged: it lacks {error}.") from error
         self.names: CheckpointNames | None = None
 
     def read(self, name: str) -> Any:  # Any: what was saved under that name
         return decode(Encoded(self.tree[name], self.encoded.arrays, self.encoded.files))
 
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Where something is missing that the code expects, or is of another kind, the checkpoint is to blame."""
+        try:
+            yield
+        except TflowError:
+            raise
+        except Exception as error:  # files may hold anything
+            raise CheckpointError(f"The checkpoint {self.name} cannot be loaded: {type(error).__name__}: {error}.") from error
+
     def give(self, driver: Driver) -> None:
         """Before anything is made: what actors are made with."""
+        with self.reading():
+            self._give(driver)
+
+    def _give(self, driver: Driver) -> None:
         self.names = names_for(driver.sink)
         by_rank = {rank: actors for actors, rank in driver.ranks.items()}
         driver.given = {by_rank[rank]: value for rank, value in self.read("given")}
 
     def revived(self, driver: Driver, actors: Actors[object], seed: int) -> LivePool | None:
         """The actors of a description, each in the incarnation that it had; None if the run had not made them yet."""
+        with self.reading():
+            return self._revived(driver, actors, seed)
+
+    def _revived(self, driver: Driver, actors: Actors[object], seed: int) -> LivePool | None:
         number = next((n for n, rank in enumerate(self.pools) if rank == driver.ranks[actors]), None)
         if number is None:
             return None
@@ -297,6 +315,10 @@ class SavedRun:
 
     def load(self, driver: Driver) -> None:
         """When all cells are built: let them go on where they were."""
+        with self.reading():
+            self._load(driver)
+
+    def _load(self, driver: Driver) -> None:
         names = self.names
         assert names is not None
         by_rank = {rank: actors for actors, rank in driver.ranks.items()}
