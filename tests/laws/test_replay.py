@@ -63,10 +63,12 @@ def test_a_recorded_run_that_is_saved_meanwhile_is_repeated(
             suppress(*DIED),
             build(chosen, length).run(runtime=session, record=path) as run,
         ):
+            save = partial(run.save, Path(folder) / "saved")
+            if 0 in saves:  # before the first poll
+                run.at_next_poll(partial(once, save))
             for item in run:
                 found.append(item)
                 if len(found) in saves:
-                    save = partial(run.save, Path(folder) / "saved")
                     run.at_next_poll(partial(once, save)) if at_poll else once(save)
         with ReplayRuntime(path) as replay, suppress(*DIED):
             assert list(build(chosen, length).run(runtime=replay)) == found

@@ -41,6 +41,7 @@ INTERRUPTED = 130
 THREADS = "OMP_NUM_THREADS"
 GRACE_S = 30.0
 """How long a run may take, after a signal, until it is where it can be saved, and until it is saved."""
+SOON_S = 0.01
 
 
 class Trained(NamedTuple):
@@ -241,6 +242,13 @@ def saved_on_signals(run: TrainingRun) -> Iterator[None]:
         if hasattr(signal, "setitimer"):
             signal.setitimer(signal.ITIMER_REAL, GRACE_S)
 
+    def unraisable(what: sys.UnraisableHookArgs) -> None:
+        if isinstance(what.exc_value, KeyboardInterrupt) and hasattr(signal, "setitimer"):
+            signal.setitimer(signal.ITIMER_REAL, SOON_S)  # it was asked for where nothing can end the run, such as in __del__
+        else:
+            show(what)
+
+    show, sys.unraisablehook = sys.unraisablehook, unraisable
     handled = {name: stop for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)}
     handled |= {name: at_once for name in ("SIGALRM",) if hasattr(signal, name)}
     before = {getattr(signal, name): signal.getsignal(getattr(signal, name)) for name in handled}
@@ -254,6 +262,7 @@ def saved_on_signals(run: TrainingRun) -> Iterator[None]:
             signal.setitimer(signal.ITIMER_REAL, 0)
         for number, earlier in before.items():
             signal.signal(number, earlier)
+        sys.unraisablehook = show
 
 
 def name_of(choice: Choice) -> str:

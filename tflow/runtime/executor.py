@@ -198,6 +198,7 @@ class Run(Generic[T]):
             if self._failure is not None:
                 self._check_open()
             return True
+        self._started()  # what is saved before the first poll is made here, too, if this run repeats another
         self._repeat_outside()
         self._driver.turns += 1  # what the action does is told apart from what the consumer does before and after the next poll
         self._repeat_outside()
@@ -304,6 +305,11 @@ class Run(Generic[T]):
             self._driver.tape.facts["stops_at"] = env_steps
 
     @property
+    def is_loaded(self) -> bool:
+        """False as long as a run that was resumed lacks what it goes on from."""
+        return self._driver.resumed is None
+
+    @property
     def is_over(self) -> bool:
         """True if the time that ``limit`` gave is over."""
         ends_at = self._driver.ends_at
@@ -360,6 +366,9 @@ class Run(Generic[T]):
         """
         if not any(actors is named for named in graph.actors_in(self.plan.node)):
             raise PlanError(f"ask: the plan does not name the actors {actors!r}.")
+        if not self.is_loaded:
+            self._check_open()
+            self._started()
         if isinstance(actors, Resident):
             return [method(self._driver.resident(actors))]
         question = _Question()

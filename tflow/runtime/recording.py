@@ -96,6 +96,7 @@ class RunRecorder(RunObserver):
     def write(self, *words: object) -> None:
         if self.file.file is None:
             self.file.write(f"{json.dumps(self.facts)}\n")
+            self.file.flush()  # readers need this line
         self.file.write(f"{' '.join(map(str, words))}\n")
 
     def reading(self, now: float) -> float:
