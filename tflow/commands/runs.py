@@ -33,7 +33,7 @@ from tflow.observe.view import clock
 from tflow.rl.envs.env_spec import EnvSpec
 from tflow.rl.metrics import Metrics
 from tflow.rl.policy.files import BEST, LATEST, file_of
-from tflow.state.folders import CHECKPOINTS, checkpoint_in, checkpoints_in, read_manifest
+from tflow.state.folders import CHECKPOINTS, checkpoints_in, newest_manifest
 
 RUNS = Path("runs")
 INTERRUPTED = 130
@@ -89,7 +89,7 @@ def resume_run(
     if not checkpoints_in(folder / CHECKPOINTS):
         again = f"{tool('tflow')} train --config {folder / CONFIG}"
         raise PlanError(f"There is no checkpoint in {folder}: it ended before one was written. {again} starts again.")
-    reached = read_manifest(checkpoint_in(folder, refused=lambda why: None)).get("env_steps", 0)
+    reached = newest_manifest(folder / CHECKPOINTS).get("env_steps", 0)
     if any(stops.values()):  # a new end replaces the old one
         options = {**options, **{name: given or "none" for name, given in stops.items()}}
     elif ended is not None:

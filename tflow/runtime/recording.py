@@ -24,7 +24,7 @@ import logging
 import os
 import platform
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -39,7 +39,7 @@ from tflow.types import TimeBudget
 
 if TYPE_CHECKING:
     from tflow.runtime.driver import Driver
-    from tflow.runtime.shards import LiveShard
+    from tflow.runtime.shards import LivePool, LiveShard
     from tflow.state.values import Encoded
 
 log = logging.getLogger("tflow")
@@ -91,6 +91,8 @@ class RunRecorder(RunObserver):
 
     def __init__(self, path: Path, plan: str, seed: int, resumes: str | None = None) -> None:
         self.file = SideFile(path, "The recording")
+        self.name_of: Callable[[LivePool], str] = lambda pool: pool.name
+        """What actors are called; the driver knows."""
         self.facts: dict[str, object] = {"plan": plan, "seed": seed, "resumes": resumes, **surroundings()}
 
     def write(self, *words: object) -> None:
@@ -110,12 +112,13 @@ class RunRecorder(RunObserver):
 
     def restarted(self, shards: Sequence[LiveShard], *, turn: int | None) -> None:
         for shard in shards:
-            self.write("r", shard.pool.name, shard.index, *(() if turn is None else (turn,)))
+            if name := self.name_of(shard.pool):
+                self.write("r", name, shard.index, *(() if turn is None else (turn,)))
 
     def died(self, shard: LiveShard, by: Call, *, turn: int) -> None:
         """An actor was found dead; if the call has a number, that it was lost says so."""
         if not by.number:
-            self.write("d", shard.pool.name, shard.index, turn)
+            self.write("d", self.name_of(shard.pool), shard.index, turn)
 
     def saved(self, *, turn: int, settled: bool) -> None:
         self.write("s", turn, "settled" if settled else "queued")
@@ -149,6 +152,8 @@ class ReplayRuntime(LocalRuntime):
     def __init__(self, path: Path, *, any_plan: bool = False) -> None:
         super().__init__()
         self.any_plan = any_plan
+        self.name_of: Callable[[LivePool], str] = lambda pool: pool.name
+        """What the recording calls actors; the driver knows."""
         try:
             first, *lines, _ = path.read_text(encoding="ascii").split("\n")  # a last line without an end was cut off
             self.facts: dict[str, object] = dict(json.loads(first))
@@ -263,7 +268,7 @@ class ReplayRuntime(LocalRuntime):
         with suppress(CheckpointError):  # the recorded run could not be saved either, and went on
             encoded = snapshot(driver)
             restarted = {event[1] for event in self.events if event[0] == "r"}
-            if any(pool.actors.restores and pool.name in restarted for pool in driver.pools):
+            if any(pool.actors.restores and self.name_of(pool) in restarted for pool in driver.pools):
                 self.saved = encoded.copied()
 
     def arrivals(self) -> Iterator[Arrival]:
@@ -276,7 +281,7 @@ class ReplayRuntime(LocalRuntime):
         """An actor is dead."""
         for pool in self.pools.values():
             for shard in pool.shards:
-                if (pool.name, shard.index) == (name, int(index)) and shard.handle is not None:
+                if (self.name_of(pool), shard.index) == (name, int(index)) and shard.handle is not None:
                     self.found_dead(shard, "it died in the recorded run")
 
     def answer(self, mailbox: Mailbox, words: list[str]) -> None:
@@ -321,5 +326,5 @@ class ReplayRuntime(LocalRuntime):
 
     def restart_named(self, name: str, index: str) -> None:
         """Restart one actor."""
-        for shard in [shard for shard in self.dead if (shard.pool.name, shard.index) == (name, int(index))]:
+        for shard in [shard for shard in self.dead if (self.name_of(shard.pool), shard.index) == (name, int(index))]:
             self.restart(shard)

@@ -27,7 +27,7 @@ from tflow.runtime.host import Piggyback, Request, State
 from tflow.runtime.messages import LiveCell
 from tflow.runtime.shards import LivePool, LiveShard
 from tflow.state.folders import ArrayFile, Files, read, whole
-from tflow.state.values import Encoded, StateEncoder, decode, load_into, load_random_numbers, random_numbers, state_of
+from tflow.state.values import Encoded, Json, StateEncoder, decode, load_into, load_random_numbers, random_numbers, state_of
 from tflow.types import Stateful, StatefulActorOp, StatefulLiveOp
 
 Saved = dict[str, Any]  # Any: plain data of all kinds
@@ -145,29 +145,45 @@ def note_saved(pools: Iterable[LivePool], shards: Sequence[LiveShard]) -> None:
 
 def remember(driver: Driver, folder: Path) -> None:
     """A checkpoint is written, or the run goes on from one: actors that die can be restored from it."""
-    restore_from(driver, lambda: read(whole(folder))[1])
+    restore_from(
+        driver, lambda pool, index: saved_actor(read(whole(folder), wanted=partial(_file_of, pool, index))[1], pool, index)
+    )
 
 
 def remember_in_memory(driver: Driver, encoded: Encoded) -> None:
     """The same without a folder."""
-    restore_from(driver, lambda: encoded)
+    restore_from(driver, partial(saved_actor, encoded))
 
 
-def restore_from(driver: Driver, checkpoint: Callable[[], Encoded]) -> None:
+def restore_from(driver: Driver, saved: Callable[[str, int], Encoded]) -> None:
     for pool in driver.pools:
         if pool.actors.restores:
-            pool.saved = {index: partial(saved_actor, checkpoint, pool.name, index) for index in pool.in_snapshot}
+            pool.saved = {index: partial(saved, pool.name, index) for index in pool.in_snapshot}
 
 
-def saved_actor(checkpoint: Callable[[], Encoded], pool: str, index: int) -> Encoded:
+def saved_actor(encoded: Encoded, pool: str, index: int) -> Encoded:
     """The state of an actor in a checkpoint, without what the run has in it: that is sent anew."""
-    saved = SavedRun(checkpoint())
-    names = [each["name"] for each in saved.pools.values()]
-    dead = saved.read("kept") if "kept" in saved.tree else []  # older checkpoints lack it
-    for number, state in (*saved.read("hosts"), *dead):
-        if (names[saved.shards[number]["pool"]], saved.shards[number]["index"]) == (pool, index):
-            return Encoded({**state.tree, "chains": []}, state.arrays)
-    raise CheckpointError(f"The latest checkpoint does not have {pool}[{index}].")
+    part = _part_of(pool, index, encoded.tree)
+    state = None if part is None else decode(Encoded(part, encoded.arrays, encoded.files))
+    if not isinstance(state, Encoded):
+        raise CheckpointError(f"The latest checkpoint does not have {pool}[{index}].")
+    return Encoded({**state.tree, "chains": []}, state.arrays)
+
+
+def _part_of(pool: str, index: int, tree: Saved) -> Json:
+    """What a checkpoint has of an actor; None if that is nothing."""
+    names = [each["name"] for each in tree["pools"]]
+    for number, part in (*tree["hosts"], *tree.get("kept", ())):  # older checkpoints lack these
+        shard = tree["shards"][number]
+        if (names[shard["pool"]], shard["index"]) == (pool, index):
+            return part
+    return None
+
+
+def _file_of(pool: str, index: int, tree: Saved) -> list[str]:
+    """The file in which an actor has its arrays, if it has one of its own."""
+    part = _part_of(pool, index, tree)
+    return [part["file"]] if part is not None and "file" in part else []
 
 
 def file_name(shard: LiveShard) -> str:

@@ -16,8 +16,9 @@ import os
 import shutil
 import struct
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -268,13 +269,21 @@ def read_manifest(folder: Path) -> dict[str, Any]:  # Any: facts of all kinds
     return manifest
 
 
-def read(folder: Path) -> tuple[dict[str, Any], Encoded]:  # Any: facts of all kinds
-    """The manifest and the content of a checkpoint, if it is whole."""
+def read(folder: Path, *, wanted: Callable[[Json], Container[str]] | None = None) -> tuple[dict[str, Any], Encoded]:
+    """The manifest and the content of a checkpoint, if it is whole.
+
+    Args:
+        folder: The checkpoint.
+        wanted: Which files of actors are wanted, given the state; None reads all.
+    """
     manifest = read_manifest(folder)
     files = _files_of(folder, manifest)
     try:
         state = json.loads(_content(folder, STATE, files))
         others = [name for name in files if name != STATE and name not in _pages(files)]
+        if wanted is not None:
+            named = wanted(state)
+            others = [name for name in others if name == ARRAYS or name in named]
         arrays = {name: _arrays(folder, name, files) for name in others}
         return manifest, Encoded(state, arrays.pop(ARRAYS), arrays)
     except (ValueError, KeyError, TypeError, AttributeError, struct.error) as error:
@@ -355,6 +364,14 @@ def checkpoints_in(folder: Path) -> list[Path]:
     except OSError:
         return []
     return sorted(found, key=lambda each: each.name)
+
+
+def newest_manifest(folder: Path) -> dict[str, Any]:  # Any: facts of all kinds
+    """What the newest checkpoint in a folder says of itself; nothing if none can be read."""
+    for each in reversed(checkpoints_in(folder)):
+        with suppress(CheckpointError):
+            return read_manifest(each)
+    return {}
 
 
 def checkpoint_in(path: Path, refused: Callable[[str], object]) -> Path:
