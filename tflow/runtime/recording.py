@@ -25,7 +25,6 @@ import os
 import platform
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -244,7 +243,7 @@ class ReplayRuntime(LocalRuntime):
             elif kind == "d":
                 self.find_dead(*words[:2])
             elif kind == "s":
-                self.save(driver, settled=words[1] == "settled")
+                self.save(driver, words[0], settled=words[1] == "settled")
             elif kind == "k":
                 if self.saved is not None:
                     remember_in_memory(driver, self.saved)
@@ -253,7 +252,7 @@ class ReplayRuntime(LocalRuntime):
                 driver.see_finished()
                 driver.has_waited()
 
-    def save(self, driver: Driver, *, settled: bool) -> None:
+    def save(self, driver: Driver, turn: str, *, settled: bool) -> None:
         """Do what saving did to the recorded run, and keep the states of actors that will be restored from it."""
         from tflow.runtime.snapshot import snapshot
 
@@ -265,11 +264,15 @@ class ReplayRuntime(LocalRuntime):
                     self.perform_up_to(call, 0 if arrival is None else arrival.polls, answers=False)
         while self.next_is("r") and len(self.events[0]) == 4:  # the run has waited for these, too
             self.restart_named(*self.take("r")[:2])
-        with suppress(CheckpointError):  # the recorded run could not be saved either, and went on
+        try:
             encoded = snapshot(driver)
-            restarted = {event[1] for event in self.events if event[0] == "r"}
-            if any(pool.actors.restores and self.name_of(pool) in restarted for pool in driver.pools):
-                self.saved = encoded.copied()
+        except CheckpointError as error:
+            if any(event[:2] == ["k", turn] for event in self.events):
+                raise Differs(f"The recorded run was saved before event {self.read}, and this one cannot be: {error}") from error
+            return  # the recorded run could not be saved either, and went on
+        restarted = {event[1] for event in self.events if event[0] == "r"}
+        if any(pool.actors.restores and self.name_of(pool) in restarted for pool in driver.pools):
+            self.saved = encoded.copied()
 
     def arrivals(self) -> Iterator[Arrival]:
         """All answers that are still to come."""
@@ -306,13 +309,15 @@ class ReplayRuntime(LocalRuntime):
     def perform_up_to(self, call: Call, polls: int, *, answers: bool = True) -> None:
         """Run a call, after those that its actor was sent before it. Without ``answers``, it is answered later."""
         for earlier in [each for each in self.queue if each.shard is call.shard]:
-            request = earlier.args[0] if earlier.args else None
+            asked = earlier.args
+            request = asked[0] if asked else None
             if earlier is call and polls and isinstance(request, Request):
                 earlier.args = (request._replace(most=Polls(polls)),)
             self.queue.remove(earlier)
             if earlier not in self.performed:
                 self.performed.add(earlier)
                 self.attempt(earlier)
+            earlier.args = asked  # as a checkpoint has it
             if earlier is call:
                 break
         if answers:
