@@ -13,14 +13,20 @@ import numpy as np
 import pytest
 
 from tflow import Metrics, Policy, RunFolder, Stop
-from tflow.algos import PPO, Callback, TrainingRun
+from tflow.algos import PPO, ApeXSAC, Callback, SinglePolicy, TrainingRun
 from tflow.commands.runs import saved_on_signals
+from tflow.envs import EnvSpec
 from tflow.models import MLP
 from tflow.observe.loggers import Place, cut
 from tflow.observe.recordings import next_recording, recordings_in
 from tflow.state.folders import checkpoints_in, read_manifest
 
 SMALL = PPO(num_envs=2, fragment=16, epochs=1, minibatch=32, model=MLP((8,)))
+
+ASYNC = ApeXSAC(
+    num_envs=2, fragment=8, model=MLP((8,)), batch=8, learning_starts=50, capacity=200, update_ratio=0.25, num_replay=2, n_step=1,
+    env=EnvSpec("Pendulum-v1", max_episode_steps=20),
+)  # fmt: skip
 
 
 def steps_of(folder: Path) -> list[tuple[str, str]]:
@@ -44,14 +50,14 @@ class KilledAt(Callback):
             shutil.copytree(self.folder, self.copy)
 
 
-@pytest.mark.parametrize("report", range(3, 9))
-def test_rows_after_the_checkpoint_are_written_again_and_once(report: int, tmp_path: Path) -> None:
-    """Also those of evaluations, which come without env steps."""
+@pytest.mark.parametrize(("algorithm", "report"), [*((SMALL, n) for n in range(3, 9)), *((ASYNC, n) for n in range(20, 60, 4))])
+def test_rows_after_the_checkpoint_are_written_again_and_once(algorithm: SinglePolicy, report: int, tmp_path: Path) -> None:
+    """Also those of evaluations, which come without env steps; and the weights are those of the run that was not killed."""
 
     def run(folder: str, *others: Callback, resume: Path | None = None) -> TrainingRun:
         keeper = RunFolder(tmp_path / folder, log_every_s=0, checkpoint_every="60")
         stop = Stop(env_steps=400)
-        found = SMALL.run(stop=stop, callbacks=[keeper, *others], eval_every=60, eval_episodes=1, seed=3, resume=resume)
+        found = algorithm.run(stop=stop, callbacks=[keeper, *others], eval_every=60, eval_episodes=1, seed=3, resume=resume)
         found.finish()
         return found
 

@@ -52,7 +52,7 @@ from tflow.observe.status import STATUS, read_status, this_process
 from tflow.observe.trackers import begin_loggers, logger_named
 from tflow.rl.envs.env_spec import EnvSpec
 from tflow.rl.metrics import Metrics
-from tflow.rl.policy.files import BEST, LATEST, START, file_of
+from tflow.rl.policy.files import BEST, LATEST, START, SUFFIX, file_of
 from tflow.settings.fields import configured, described
 from tflow.settings.files import read_file, written
 from tflow.settings.period import Period
@@ -116,6 +116,9 @@ class RunFolder(Callback):
         self.log_every_s = check.at_least_zero("RunFolder", "log_every_s", log_every_s)
         self.best = float("-inf")
         """The best evaluation so far."""
+        self._best_seen = float("-inf")
+        """That of the run itself; that of one that was killed after the checkpoint is none. When it is beaten, workers are asked
+        for the policy, which changes the order of answers: a run that goes on must ask where the other one did."""
         self.best_confirmed: float | None = None
         """The evaluation of that policy on other episodes; known at the end."""
         self._best_policies: dict[str, Policy] = {}
@@ -184,7 +187,8 @@ class RunFolder(Callback):
         self._told = Place.saved(manifest) if manifest else None
         self._loggers += loggers_in(self.path, self._told)
         self._evaluations = before.get("evaluations", 0)
-        self.best = self._best_of(before) if manifest else -math.inf
+        self._best_seen = -math.inf if before.get("best") is None else before["best"]
+        self.best = max(self._best_seen, self._best_kept()) if manifest else -math.inf
         self._began = before.get("began") or datetime.now(UTC).isoformat(timespec="seconds")
         self._monitor, self.warnings = TrainingMonitor(), before.get("warnings", [])
         self._meter = Meter(before.get("deaths", ()))
@@ -260,7 +264,7 @@ class RunFolder(Callback):
             self.warnings.append({"env_steps": metrics.env_steps, "warning": sentence})
         if metrics.evaluations > self._evaluations:
             self._evaluations = metrics.evaluations
-            if metrics.evaluation.mean_return > self.best:
+            if metrics.evaluation.mean_return > self._best_seen:
                 self._save_best(run, metrics.evaluation.mean_return)
             self._log_at = now
         if now >= self._log_at:
@@ -282,18 +286,16 @@ class RunFolder(Callback):
         if self._open and self.checkpoints is not None:
             self._checkpoint(run)
 
-    def _best_of(self, before: Mapping[str, Any]) -> float:  # Any: facts of all kinds
-        """The best evaluation so far. That of the policy in its file may have come after the checkpoint."""
-        found = [before.get("best")]
-        if (self.path / file_of(BEST, "default")).exists() or any(self.path.glob(file_of(BEST, "*"))):
-            found.append(read_status(self.path).get("best_chosen_by"))
-        return max((each for each in found if isinstance(each, (int, float))), default=-math.inf)
+    def _best_kept(self) -> float:
+        """The evaluation of the policy in its file, which may have come after the checkpoint."""
+        found = read_status(self.path).get("best_chosen_by") if any(self.path.glob(f"{BEST}*{SUFFIX}")) else None
+        return found if isinstance(found, (int, float)) else -math.inf
 
     def _checkpoint(self, run: TrainingRun) -> None:
         assert self.checkpoints is not None
         own = {
             "place": self._reached(run),
-            "best": self.best if math.isfinite(self.best) else None,
+            "best": self._best_seen if math.isfinite(self._best_seen) else None,
             "evaluations": self._evaluations,
             "began": self._began,
             "warnings": self.warnings,
@@ -390,6 +392,8 @@ class RunFolder(Callback):
         except ShardFailed:
             policies = {}
         if policies:  # else the evaluation worker has died since: keep the previous best
+            self._best_seen = mean_return
+        if policies and mean_return > self.best:
             self.best = mean_return
             self._attempt("the best policy", lambda: self._save(BEST, policies))
             self._attempt(STATUS, lambda: self._status(run, "running"))  # it says how good the policy in that file is
