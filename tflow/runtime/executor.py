@@ -139,10 +139,13 @@ class Run(Generic[T]):
 
     def _items(self) -> Iterator[T]:
         """Poll the sink until the stream or its time is over."""
-        self._repeat_outside()
-        shown_at, driver = self._driver.now(), self._driver
-        self._taken()
+        driver = self._driver
         try:
+            self._repeat_outside()
+            self._started()  # before the first poll somebody may ask or save; what is then made is made here, too
+            self._repeat_outside()
+            shown_at = driver.now()
+            self._taken()
             while not self._ended and not (self._driver.is_over and self._shown):
                 if self._attention and self._stops():
                     return
@@ -198,7 +201,6 @@ class Run(Generic[T]):
             if self._failure is not None:
                 self._check_open()
             return True
-        self._started()  # what is saved before the first poll is made here, too, if this run repeats another
         self._repeat_outside()
         self._driver.turns += 1  # what the action does is told apart from what the consumer does before and after the next poll
         self._repeat_outside()
