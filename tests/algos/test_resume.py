@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+from zlib import crc32
 
 import numpy as np
 import pytest
@@ -13,11 +15,14 @@ from gymnasium.envs.classic_control.cartpole import CartPoleEnv
 
 from tests.algos.test_algorithms import SMALL
 from tflow import Stop
-from tflow.algos import APPO, DQN, PPO, SAC, Algorithm, ApeX, SinglePolicy
+from tflow.algos import APPO, DDPPO, DQN, PPO, RNNSAC, SAC, Algorithm, ApeX, SinglePolicy
 from tflow.algos.evaluation import with_evaluation
+from tflow.algos.training_run import Callback, TrainingRun
 from tflow.combinators.runnable import Plan
+from tflow.errors import RunClosed
 from tflow.models import GRU, LSTM, MLP, GTrXL
 from tflow.rl.metrics import Metrics
+from tflow.runtime.answers import SKIP, Answer
 from tflow.runtime.executor import Run
 from tflow.runtime.snapshot import snapshot
 from tflow.schedules import Exponential, Linear
@@ -58,6 +63,33 @@ MORE: dict[str, Algorithm] = {
     "SAC with noise that depends on states": SAC(
         fragment=2, learning_starts=20, batch=8, capacity=200, num_envs=2, model=MLP((8,)), sde=True, sde_every=5
     ),
+    "PPO with two learners": PPO(num_envs=2, fragment=16, epochs=2, minibatch=16, model=MLP((8,)), num_learners=2),
+    "SAC with two learners": SAC(
+        fragment=2,
+        learning_starts=50,
+        batch=8,
+        capacity=200,
+        update_ratio=0.5,
+        num_envs=2,
+        model=MLP((8,)),
+        num_learners=2,
+        prioritized=True,
+        num_replay=2,
+    ),
+    "RNNSAC with two learners": RNNSAC(
+        fragment=12,
+        length=8,
+        burn_in=4,
+        learning_starts=50,
+        batch=3,
+        capacity=200,
+        update_ratio=0.5,
+        num_envs=2,
+        model=LSTM(4, MLP((8,))),
+        num_learners=2,
+    ),
+    "recurrent APPO with two learners": APPO(num_envs=2, fragment=8, model=GRU(8), num_learners=2),
+    "recurrent DDPPO": DDPPO(num_envs=2, fragment=16, epochs=2, minibatch=16, num_workers=3, model=LSTM(8)),
     "PPO with envs that cannot be saved": PPO(env=locked_cartpole, num_envs=2, fragment=16, epochs=2, minibatch=16),
 }
 
@@ -68,6 +100,8 @@ def timeless(tree: Any, arrays: list[Any]) -> Any:  # Any: JSON, and arrays of a
         return [timeless(each, arrays) for each in tree]
     if not isinstance(tree, dict):
         return tree
+    if tree.get("$") in ("set", "frozenset"):
+        return sorted((timeless(each, arrays) for each in tree["v"]), key=repr)
     if tree.get("$") == "part":
         return timeless(tree["v"], arrays[tree["first"] :])
     if "a" in tree and "$" in tree:
@@ -95,34 +129,59 @@ def numbers(metrics: Metrics) -> dict[str, float]:
     }
 
 
-def reports(run: Run[Metrics], count: int) -> list[dict[str, float]]:
-    return [numbers(next(run)) for _ in range(count)]
-
-
 def plan_of(algorithm: Algorithm, *, evaluated: bool) -> Plan[Metrics]:
     plan = algorithm.plan()
     return with_evaluation(plan, every=50, episodes=2) if evaluated else plan
 
 
+def reports(run: Run[Metrics], count: int) -> list[dict[str, float]]:
+    return [numbers(next(run)) for _ in range(count)]
+
+
+def polled(run: Run[Metrics], count: int, found: list[dict[str, float]]) -> None:
+    """So many polls of the sink; reports join those found."""
+    for _ in range(count):
+        answer: Answer = run._started().poll()
+        if type(answer) is tuple:
+            found.append(numbers(cast("Metrics", answer[0])))
+        elif answer is not SKIP:
+            run._rest(answer)
+
+
 @pytest.mark.parametrize(
-    ("name", "evaluated"), [*((name, False) for name in (*SMALL, *MORE)), ("PPO", True), ("IMPALA", True), ("DQN", True)]
+    ("name", "evaluated"),
+    [*((name, False) for name in (*SMALL, *MORE)), ("PPO", True), ("IMPALA", True), ("DQN", True), ("DDPPO", True)],
 )
 def test_a_run_goes_on_bit_for_bit(name: str, evaluated: bool, tmp_path: Path) -> None:
-    algorithm, count = {**SMALL, **MORE}[name], 3 if name == "MAML" else 40 if name == "PPODQN" else 15
+    """Stopped at several polls: also in the middle of a round, an epoch or an update."""
+    algorithm, count = {**SMALL, **MORE}[name], 6 if name == "MAML" else 80 if name == "PPODQN" else 30
+    expected: list[dict[str, float]] = []
+    found: list[dict[str, float]] = []
+    polls = 0
     with plan_of(algorithm, evaluated=evaluated).run(seed=3) as whole:
-        before = reports(whole, count)
-        if name == "PPO with envs that cannot be saved":
-            whole.snapshot()  # saving ends their episodes, in the run that goes on as well
-        after, expected = reports(whole, count), snapshot(whole._driver).copied()
-        ledger = whole.ledger
-    with plan_of(algorithm, evaluated=evaluated).run(seed=3) as first:
-        np.testing.assert_equal(reports(first, count), before)
-        first.save(tmp_path / "saved")
-    with plan_of(algorithm, evaluated=evaluated).run(resume=tmp_path / "saved") as second:
-        np.testing.assert_equal(reports(second, count), after)
-        assert second.ledger == ledger
-        found = snapshot(second._driver)
-    assert differences(timeless(found.tree, found.arrays), timeless(expected.tree, expected.arrays)) == []
+        while len(expected) < count:
+            polled(whole, 1, expected)
+            polls += 1
+        end, ledger = snapshot(whole._driver).copied(), whole.ledger
+    places = sorted(np.random.default_rng(crc32(name.encode())).choice(polls - 1, 4, replace=False) + 1)
+    if name == "PPO with envs that cannot be saved":  # saving ends their episodes, in the run that goes on as well
+        expected.clear()
+        with plan_of(algorithm, evaluated=evaluated).run(seed=3) as whole:
+            for first, last in pairwise([0, *places, polls]):
+                polled(whole, last - first, expected)
+                whole.snapshot()
+            end, ledger = snapshot(whole._driver).copied(), whole.ledger
+    saved: Path | None = None
+    for first, last in pairwise([0, *places, polls]):
+        with plan_of(algorithm, evaluated=evaluated).run(seed=3, resume=saved) as run:
+            polled(run, last - first, found)
+            saved = tmp_path / str(last)
+            run.save(saved)
+            if last == polls:
+                assert run.ledger == ledger
+                again = snapshot(run._driver)
+                assert differences(timeless(again.tree, again.arrays), timeless(end.tree, end.arrays)) == []
+    np.testing.assert_equal(found, expected)
 
 
 @pytest.mark.parametrize("name", ["PPO", "A3C", "DQN", "SAC", "IMPALA"])
@@ -140,3 +199,37 @@ def test_schedules_relative_to_the_stop_go_on_bit_for_bit(name: str, tmp_path: P
     second = algorithm.run(stop=stop, resume=tmp_path / "saved")
     np.testing.assert_equal([*before, *(numbers(metrics) for metrics in second)], expected)
     assert (second.policy().flat.get() == whole.policy().flat.get()).all()
+
+
+@pytest.mark.parametrize("name", ["PPO", "IMPALA", "DDPPO", "SAC", "PPODQN"])
+def test_the_policy_of_a_resumed_run_is_the_saved_one_from_the_start(name: str, tmp_path: Path) -> None:
+    with SMALL[name].run(seed=3) as first:
+        for _ in zip(range(5), first, strict=False):
+            pass
+        first.save(tmp_path / "saved")
+        expected = {policy: each.flat.get() for policy, each in first.policies().items()}
+    with SMALL[name].run(resume=tmp_path / "saved") as second:
+        np.testing.assert_equal({policy: each.flat.get() for policy, each in second.policies().items()}, expected)
+        assert second.metrics is not None
+        assert first.metrics is not None
+        np.testing.assert_equal(numbers(second.metrics), numbers(first.metrics))
+    closed = SMALL[name].run(resume=tmp_path / "saved")
+    closed.close()
+    with pytest.raises(RunClosed, match="closed"):
+        closed.policies()  # and not those that it would have begun with
+
+
+def test_a_run_that_was_saved_at_its_end_ends_at_once(tmp_path: Path) -> None:
+    class Saves(Callback):
+        def stopping(self, run: TrainingRun) -> None:
+            run.save(tmp_path / "saved")
+
+    stop = Stop(env_steps=200)
+    whole = SMALL["PPO"].run(stop=stop, callbacks=[Saves()], seed=3)
+    expected = numbers(whole.finish())
+    again = SMALL["PPO"].run(stop=stop, resume=tmp_path / "saved")
+    np.testing.assert_equal(numbers(again.finish()), expected)
+    assert again.outcome == whole.outcome == "200 env steps"
+    assert (again.policy().flat.get() == whole.policy().flat.get()).all()
+    further = SMALL["PPO"].run(stop=Stop(env_steps=300), resume=tmp_path / "saved")
+    assert further.finish().env_steps >= 300

@@ -14,7 +14,8 @@ import pytest
 
 from tests.commands.conftest import Typed
 from tests.commands.test_train import OWN, QUICK, SCRIPT, tflow_here
-from tflow import Policy
+from tflow import Policy, RunFolder
+from tflow.algos import TrainingRun
 from tflow.observe.status import read_status
 from tflow.settings.files import read_file
 from tflow.state import folders
@@ -177,6 +178,47 @@ def test_a_resumed_run_is_recorded_from_its_checkpoint_and_repeated(
     assert (code, err) == (0, "")
     assert out.count("the same answers in the same order") == 3, "their checkpoints were kept"
     assert typed("replay", "run", "--until", "700")[1].count("Repeated") == 1
+
+
+@pytest.mark.parametrize("content", [b"", b'{"plan": "cut o', b"\xff\xfe\n", b"[1]\n"])
+def test_a_recording_of_a_run_that_was_killed_at_its_start_bars_no_way(
+    content: bytes, tmp_path: Path, typed: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    saves = ("--save-every", "50")
+    assert typed(*TRAIN, *saves, "--record", "--out", "run", "--stop-steps", "100")[0] == 0
+    (tmp_path / "run" / "recording-2.txt").write_bytes(content)
+    assert typed("train", "--resume", "run", *saves, "--plain", "--stop-steps", "200")[0] == 0
+    names = sorted(path.name for path in (tmp_path / "run").glob("recording*"))
+    assert names == ["recording-2.txt", *([] if not content else ["recording-3.txt"]), "recording.txt"]
+    code, _, err = typed("replay", "run")
+    assert code == (2 if content else 0)
+    assert "Traceback" not in err
+    assert ("is no recording of a run" in err) == bool(content)
+
+
+def test_an_interrupted_run_that_was_resumed_from_the_start_is_repeated(
+    tmp_path: Path, typed: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is saved before its first poll."""
+    monkeypatch.chdir(tmp_path)
+    assert typed(*TRAIN, "--record", "--out", "run", "--stop-steps", "100")[0] == 0
+    started = RunFolder.started
+
+    def interrupted(folder: RunFolder, run: TrainingRun) -> None:
+        started(folder, run)
+        run.interrupt(KeyboardInterrupt())
+
+    monkeypatch.setattr(RunFolder, "started", interrupted)
+    code, out, _ = typed("train", "--resume", "run", "--plain", "--stop-steps", "200")
+    assert code == 130
+    assert "before the first report" not in out, "there was one before"
+    monkeypatch.undo()
+    monkeypatch.chdir(tmp_path)
+    assert typed("train", "--resume", "run", "--plain", "--stop-steps", "300")[0] == 0
+    code, out, err = typed("replay", "run")
+    assert (code, err) == (0, "")
+    assert out.count("the same answers in the same order") == 3
 
 
 def test_a_recorded_run_with_a_time_limit_and_a_start_is_repeated(

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from tests.laws.test_restore import handed, kill
 from tests.laws.test_resume import DIED, pieces
-from tflow import Shard, create_actors, from_actors, from_range, par_from_range
+from tflow import Iter, Shard, Union, create_actors, from_actors, from_range, par_from_range
+from tflow.combinators import graph
 from tflow.errors import CheckpointError, RunClosed, ShardFailed
 from tflow.runtime.recording import Differs, ReplayRuntime
 from tflow.testing import Faults, SimRuntime, fault_profiles, tapes
@@ -34,6 +35,9 @@ def test_whatever_the_schedule_a_recorded_run_is_repeated(
             suppress(*DIED),
             build(chosen, length).run(runtime=session, record=path) as run,
         ):
+            if not asks and faults == Faults():  # before the first poll
+                for actors in set(graph.actors_in(run.plan.node)):
+                    run.ask(actors, id)
             for item in run:
                 found.append(item)
                 if asks == len(found) and faults == Faults():  # a question from outside: answers arrive meanwhile
@@ -63,10 +67,12 @@ def test_a_recorded_run_that_is_saved_meanwhile_is_repeated(
             suppress(*DIED),
             build(chosen, length).run(runtime=session, record=path) as run,
         ):
+            save = partial(run.save, Path(folder) / "saved")
+            if 0 in saves:  # before the first poll
+                run.at_next_poll(partial(once, save))
             for item in run:
                 found.append(item)
                 if len(found) in saves:
-                    save = partial(run.save, Path(folder) / "saved")
                     run.at_next_poll(partial(once, save)) if at_poll else once(save)
         with ReplayRuntime(path) as replay, suppress(*DIED):
             assert list(build(chosen, length).run(runtime=replay)) == found
@@ -145,6 +151,26 @@ def test_an_actor_that_is_found_dead_by_a_question_is_found_dead_again(tmp_path:
                     run.ask(mortals, id)
     assert {life for life, _ in found} == {0, 1}
     assert any(line.startswith("d mortals 1") for line in path.read_text().splitlines())
+    with ReplayRuntime(path) as replay:
+        assert list(plan.run(runtime=replay)) == found
+
+
+def test_a_run_that_shares_its_session_with_others_is_repeated_alone(tmp_path: Path) -> None:
+    """The session numbers actors of one name, those of all runs."""
+
+    def pair() -> Iter[tuple[int, int]]:
+        first, second = (from_actors(create_actors(Mortal, num=2, name="mortals"), Mortal.next) for _ in range(2))
+        return Union(first.gather_sync(), second.gather_sync()).take(20)
+
+    path, found, plan = tmp_path / "recording.txt", [], pair()
+    with SimRuntime() as session:
+        list(pair().run(runtime=session))
+        with plan.run(runtime=session, record=path) as run:
+            for item in run:
+                found.append(item)
+                if len(found) == 6:
+                    kill(session, "mortals#4")
+    assert {life for life, _ in found} == {0, 1}
     with ReplayRuntime(path) as replay:
         assert list(plan.run(runtime=replay)) == found
 

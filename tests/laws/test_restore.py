@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +14,7 @@ from tflow import ActorOp, Iter, Shard, create_actor, create_actors, from_actors
 from tflow.errors import CheckpointError, ShardFailed
 from tflow.runtime.base import Runtime
 from tflow.runtime.sim import Faults, SimHost, SimRuntime
+from tflow.state import folders
 
 
 class Sum:
@@ -144,3 +147,22 @@ def test_a_checkpoint_that_is_gone_is_a_sentence(tmp_path: Path) -> None:
         kill(session, "sum")
         with pytest.raises(ShardFailed, match="its state could not be restored"):
             list(run)
+
+
+def test_of_a_checkpoint_only_the_file_of_the_dead_actor_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sums = create_actors(Sum, num=3, name="sum", restores=True)
+    with SimRuntime() as session, from_actors(sums, Sum.next).gather_async().run(runtime=session) as run:
+        assert [next(run) for _ in range(6)] == [1, 1, 1, 2, 2, 2]
+        run.save(tmp_path / "saved")
+        held, seen = folders._content, list[str]()
+
+        def content(folder: Path, name: str, files: Mapping[str, Any]) -> bytes:  # Any: facts of all kinds
+            seen.append(name)
+            return held(folder, name, files)
+
+        monkeypatch.setattr(folders, "_content", content)
+        shard = next(iter(session.pools.values())).shards[1]
+        assert isinstance(shard.handle, SimHost)
+        session.die(shard.handle, "it was killed")
+        assert any(seen for _ in islice(run, 500)), "it comes back"
+        assert sorted(set(seen)) == ["arrays.safetensors", "state.json", "sum-1-0.safetensors"]

@@ -39,8 +39,8 @@ def test_a_run_with_a_death_is_repeated(name: str, tmp_path: Path) -> None:
     assert any("!" in line for line in path.read_text().splitlines()), "somebody died"
 
 
-@pytest.mark.parametrize("name", ["IMPALA", "ApeX"])
-def test_a_learner_that_was_restored_is_restored_again(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "dies"), [("IMPALA", "learner"), ("ApeX", "learner"), ("ApeX", "replay")])
+def test_an_actor_that_was_restored_is_restored_again(name: str, dies: str, tmp_path: Path) -> None:
     path, found = tmp_path / "recording.txt", 0
     with ray_session() as session:
         run = SMALL[name].run(runtime=session, seed=3, record=path, stop=Stop(updates=120))
@@ -50,10 +50,10 @@ def test_a_learner_that_was_restored_is_restored_again(name: str, tmp_path: Path
                 run.save(tmp_path / "saved")
             if found == 40:
                 named = {actors.name: actors for actors in graph.actors_in(run.run.plan.node)}
-                os.kill(run.run.ask(named["learner"], process)[0], signal.SIGKILL)
+                os.kill(run.run.ask(named[dies], process)[0], signal.SIGKILL)
         weights = run.policy().flat.get()
     lines = path.read_text().splitlines()
-    assert any(line.startswith("r learner") for line in lines), "it died"
+    assert any(line.startswith(f"r {dies}") for line in lines), "it died"
     assert sum(line.startswith("k ") for line in lines) == 2
     with ReplayRuntime(path) as replay:
         run = SMALL[name].run(runtime=replay, seed=3, stop=Stop(updates=120))

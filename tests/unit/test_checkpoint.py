@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import pickle
@@ -29,7 +30,7 @@ from tflow import Iter, Live, LiveOp, Run, Shard, Stateful, create_actors, from_
 from tflow.combinators.actors import Actors
 from tflow.errors import CheckpointError, OperatorError, PlanError
 from tflow.state import folders
-from tflow.state.folders import ARRAYS, ASIDE, FORMAT, MANIFEST, STATE, checkpoint_in, checkpoints_in, read
+from tflow.state.folders import ARRAYS, ASIDE, FORMAT, MANIFEST, OWN_HASH, STATE, checkpoint_in, checkpoints_in, read
 from tflow.state.values import Encoded, decode, encode
 
 
@@ -426,6 +427,67 @@ def test_a_checkpoint_with_a_damaged_page_is_refused(harm: str, tmp_path: Path) 
         page.write_bytes(content[:-1] if harm == "cut" else content[:-1] + bytes([content[-1] ^ 1]))
     (tmp_path / "saved" / MANIFEST).write_text(json.dumps(manifest))
     with pytest.raises(CheckpointError, match=r"damaged|cannot be read"):
+        changing().run(resume=tmp_path / "saved")
+
+
+@pytest.mark.usefixtures("small_pages")
+def test_a_page_that_was_cut_off_is_not_linked(tmp_path: Path) -> None:
+    with changing().run() as run:
+        next(run)
+        run.save(tmp_path / "a")
+        page = next((tmp_path / "a").glob("*-*-*-*.safetensors"))
+        page.write_bytes(page.read_bytes()[:100])
+        run.save(tmp_path / "b")
+        expected = list(run)
+    assert list(changing().run(resume=tmp_path / "b")) == expected
+
+
+ODD: tuple[object, ...] = (
+    None,
+    -1,
+    1.5,
+    "x",
+    [],
+    {},
+    {"$": "fraction", "v": [1, 0]},
+    {"$": "tensor", "a": 0, "dtype": "load", "shape": [1]},
+)
+
+
+def rewritten(folder: Path, state: object) -> None:
+    """Put another state into a checkpoint, with a hash that is right."""
+    text = json.dumps(state).encode()
+    (folder / STATE).write_bytes(text)
+    manifest = json.loads((folder / MANIFEST).read_text())
+    manifest["files"][STATE] = {"sha256": hashlib.sha256(text).hexdigest(), "bytes": len(text)}
+    manifest.pop(OWN_HASH, None)
+    (folder / MANIFEST).write_text(json.dumps(manifest))
+
+
+def test_a_checkpoint_in_which_something_else_stands_or_nothing_is_a_sentence(tmp_path: Path) -> None:
+    with changing().run() as run:
+        next(run)
+        run.save(tmp_path / "saved")
+    whole = json.loads((tmp_path / "saved" / STATE).read_text())
+    for name in whole.keys() - {"kept", "residents", "given", "fuse", "seed", "session_seed"}:
+        for odd in (*ODD[:4], "gone"):
+            changed = {key: odd if key == name else each for key, each in whole.items() if (key, odd) != (name, "gone")}
+            rewritten(tmp_path / "saved", changed)
+            with pytest.raises(CheckpointError, match=r"^The checkpoint "):
+                list(changing().run(resume=tmp_path / "saved"))
+    for odd in ODD[6:]:
+        rewritten(tmp_path / "saved", {**whole, "driver": {**whole["driver"], "random": odd}, "random": odd})
+        with pytest.raises(CheckpointError, match=r"^The checkpoint "):
+            list(changing().run(resume=tmp_path / "saved"))
+
+
+def test_a_manifest_that_was_altered_is_refused(tmp_path: Path) -> None:
+    with changing().run() as run:
+        next(run)
+        run.save(tmp_path / "saved", {"env_steps": 100})
+    manifest = tmp_path / "saved" / MANIFEST
+    manifest.write_text(manifest.read_text().replace("100", "900"))
+    with pytest.raises(CheckpointError, match=r"saved is damaged: manifest.json is not what was written\.$"):
         changing().run(resume=tmp_path / "saved")
 
 

@@ -23,6 +23,7 @@ from tflow.rl.history import MetricsHistory
 from tflow.rl.metrics import Metrics
 from tflow.rl.rollout.worker_spec import check_names
 from tflow.state.folders import checkpoint_in, read_manifest
+from tflow.state.values import Encoded, decode, encode
 
 if TYPE_CHECKING:
     from tflow.algos.algorithm import Algorithm
@@ -174,14 +175,15 @@ class TrainingRun:
         """The saved policies whose weights it started with; None if they were fresh."""
         self.resumed_from = resumed_from
         """The checkpoint that it was resumed from; None if it was not."""
-        self.metrics: Metrics | None = None
-        """The latest metrics."""
+        saved = {} if resumed_from is None else read_manifest(resumed_from)
+        self.metrics: Metrics | None = metrics_of(saved)
+        """The latest metrics; before the first report of a run that was resumed, those that it was saved with."""
         self.history = MetricsHistory()
         """Its metrics so far, about a row per second: ``run.history.frame()`` is a data frame."""
         self.outcome = ""
         """Why it ended, in words; empty while it runs."""
         self._improvement = Improvement(stop.min_delta if isinstance(stop, Stop) else 0.0)
-        vars(self._improvement).update({} if resumed_from is None else read_manifest(resumed_from).get("improvement", {}))
+        vars(self._improvement).update(saved.get("improvement", {}))
         self._reports = 0
         self._callbacks = tuple(callbacks)
         self._begun: list[Callback] = []
@@ -210,8 +212,10 @@ class TrainingRun:
             raise StopIteration
         try:
             self._start()
-            found = next(self.run, None)
-            reached = self._ending() if found is None else self._seen(found)
+            found, reached = None, self._reached_before()
+            if not reached:
+                found = next(self.run, None)
+                reached = self._ending() if found is None else self._seen(found)
         except BaseException as error:  # callbacks and stop functions are user code, too
             self._end(_failure(error), error)
             if isinstance(error, StopIteration):  # a loop over this run would take it for the end
@@ -268,8 +272,10 @@ class TrainingRun:
             facts: What else to write into its manifest.
         """
         self._forgotten = False
-        found = {} if self.metrics is None else {"env_steps": self.metrics.env_steps, "updates": self.metrics.training.updates}
-        known = {**found, "seed": self.seed, "improvement": self._improvement.state()}
+        known = {"seed": self.seed, "improvement": self._improvement.state()}
+        if self.metrics is not None:
+            known |= {"env_steps": self.metrics.env_steps, "updates": self.metrics.training.updates}
+            known |= {"metrics": encode(self.metrics.plain()).tree}
         self.run.save(path, {**known, **(facts or {})})
 
     def interrupt(self, error: BaseException) -> None:
@@ -307,12 +313,27 @@ class TrainingRun:
         reached = self._reached(metrics)
         if reached:
             self._stopping()  # before the final evaluation, which a run that goes on would not have made
-        if reached and not self.run.is_over:
-            self.metrics = self._with_final_evaluation(metrics)
-            self.history.see(self.metrics)
-        for each in self._callbacks:
-            each.reported(self, self.metrics)
+        self._tell(metrics, final=bool(reached))
         return reached
+
+    def _reached_before(self) -> str:
+        """The stop condition that was reached when the run was saved which this one goes on from: that one was killed before it
+        had ended. Empty if there is none."""
+        if self._reports or self.metrics is None or self.resumed_from is None:
+            return ""
+        reached = self._reached(self.metrics)
+        if reached:
+            self._stopped = True  # there is nothing new to save
+            self._tell(self.metrics, final=True)
+        return reached
+
+    def _tell(self, metrics: Metrics, *, final: bool) -> None:
+        """Pass metrics to the callbacks, the final ones with the final evaluation."""
+        if final and not self.run.is_over:
+            self.metrics = metrics = self._with_final_evaluation(metrics)
+            self.history.see(metrics)
+        for each in self._callbacks:
+            each.reported(self, metrics)
 
     def _digest(self) -> str:
         """A hash of all weights that the driver has."""
@@ -370,7 +391,7 @@ class TrainingRun:
             except BaseException as another:
                 if first is None:
                     first = another
-                else:
+                elif not isinstance(another, KeyboardInterrupt):  # it was to end at once
                     first.add_note(f"While ending: {type(another).__name__}: {another}")
         if error is None and first is not None:
             raise first
@@ -389,6 +410,11 @@ class TrainingRun:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._end("closed" if error is None else _failure(error), error)
+
+
+def metrics_of(manifest: Mapping[str, object]) -> Metrics | None:
+    """The metrics that a run was saved with; None if there was no report yet."""
+    return decode(Encoded(manifest["metrics"], [])) if "metrics" in manifest else None
 
 
 def _weights(current: CurrentPolicy) -> Array:

@@ -33,7 +33,7 @@ from tflow.observe.view import clock
 from tflow.rl.envs.env_spec import EnvSpec
 from tflow.rl.metrics import Metrics
 from tflow.rl.policy.files import BEST, LATEST, file_of
-from tflow.state.folders import CHECKPOINTS, checkpoint_in, checkpoints_in, read_manifest
+from tflow.state.folders import CHECKPOINTS, checkpoints_in, newest_manifest
 
 RUNS = Path("runs")
 INTERRUPTED = 130
@@ -41,6 +41,7 @@ INTERRUPTED = 130
 THREADS = "OMP_NUM_THREADS"
 GRACE_S = 30.0
 """How long a run may take, after a signal, until it is where it can be saved, and until it is saved."""
+SOON_S = 0.01
 
 
 class Trained(NamedTuple):
@@ -88,7 +89,7 @@ def resume_run(
     if not checkpoints_in(folder / CHECKPOINTS):
         again = f"{tool('tflow')} train --config {folder / CONFIG}"
         raise PlanError(f"There is no checkpoint in {folder}: it ended before one was written. {again} starts again.")
-    reached = read_manifest(checkpoint_in(folder, refused=lambda why: None)).get("env_steps", 0)
+    reached = newest_manifest(folder / CHECKPOINTS).get("env_steps", 0)
     if any(stops.values()):  # a new end replaces the old one
         options = {**options, **{name: given or "none" for name, given in stops.items()}}
     elif ended is not None:
@@ -244,6 +245,13 @@ def saved_on_signals(run: TrainingRun) -> Iterator[None]:
         if hasattr(signal, "setitimer"):
             signal.setitimer(signal.ITIMER_REAL, GRACE_S)
 
+    def unraisable(what: sys.UnraisableHookArgs) -> None:
+        if isinstance(what.exc_value, KeyboardInterrupt) and hasattr(signal, "setitimer"):
+            signal.setitimer(signal.ITIMER_REAL, SOON_S)  # it was asked for where nothing can end the run, such as in __del__
+        else:
+            show(what)
+
+    show, sys.unraisablehook = sys.unraisablehook, unraisable
     handled = {name: stop for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)}
     handled |= {name: at_once for name in ("SIGALRM",) if hasattr(signal, name)}
     before = {getattr(signal, name): signal.getsignal(getattr(signal, name)) for name in handled}
@@ -257,6 +265,7 @@ def saved_on_signals(run: TrainingRun) -> Iterator[None]:
             signal.setitimer(signal.ITIMER_REAL, 0)
         for number, earlier in before.items():
             signal.signal(number, earlier)
+        sys.unraisablehook = show
 
 
 def name_of(choice: Choice) -> str:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Mapping
+from itertools import chain, count
 from pathlib import Path
 
 from tflow.algos.training_run import TrainingRun
 from tflow.combinators import check
 from tflow.errors import CheckpointError
-from tflow.observe.recordings import recordings_in
+from tflow.observe.recordings import beginnings
 from tflow.rl.metrics import Metrics
 from tflow.settings.period import Period
 from tflow.state.folders import ASIDE, checkpoints_in, read_manifest
@@ -49,14 +50,20 @@ class Checkpoints:
         self.begin(steps)
         evaluated = run.metrics is not None and run.metrics.evaluation.count > 0
         evaluation = run.metrics.evaluation.mean_return if run.metrics is not None and evaluated else None
-        run.save(self.folder / f"{steps:012d}", {**facts, "evaluation": evaluation})
+        run.save(self._free(f"{steps:012d}", run), {**facts, "evaluation": evaluation})
         self._time = time.monotonic()
         self.prune()
+
+    def _free(self, name: str, run: TrainingRun) -> Path:
+        """Where one of this name goes. Those that recordings begin at, and this run, stay as they are."""
+        taken = {run.resumed_from, *beginnings(self.folder.parent)}
+        names = chain([name], (f"{name}-{number}" for number in count(2)))
+        return next(self.folder / each for each in names if self.folder / each not in taken)
 
     def prune(self) -> None:
         """Remove all but the latest few, the best and those that recordings begin at; and what a killed process has left."""
         found = checkpoints_in(self.folder)
-        kept = {*found[-self.keep :], *best_of(found), *(each.checkpoint for each in recordings_in(self.folder.parent))}
+        kept = {*found[-self.keep :], *best_of(found), *beginnings(self.folder.parent)}
         for each in found:
             if each not in kept:
                 shutil.rmtree(each, ignore_errors=True)

@@ -45,14 +45,14 @@ from tflow.errors import CheckpointError, PlanError, ShardFailed, TflowError
 from tflow.loading import place_of
 from tflow.observe.checkpoints import Checkpoints
 from tflow.observe.facts import SOURCES, facts_of, own_files
-from tflow.observe.loggers import Logger, MakeLogger, RunFacts, finite, loggers_in, step_of
+from tflow.observe.loggers import Logger, MakeLogger, Place, RunFacts, finite, loggers_in, step_of
 from tflow.observe.measured import PLAN, STATS, Meter, described_plan
 from tflow.observe.monitor import TrainingMonitor
-from tflow.observe.status import STATUS, this_process
+from tflow.observe.status import STATUS, read_status, this_process
 from tflow.observe.trackers import begin_loggers, logger_named
 from tflow.rl.envs.env_spec import EnvSpec
 from tflow.rl.metrics import Metrics
-from tflow.rl.policy.files import BEST, LATEST, START, file_of
+from tflow.rl.policy.files import BEST, LATEST, START, SUFFIX, file_of
 from tflow.settings.fields import configured, described
 from tflow.settings.files import read_file, written
 from tflow.settings.period import Period
@@ -116,6 +116,9 @@ class RunFolder(Callback):
         self.log_every_s = check.at_least_zero("RunFolder", "log_every_s", log_every_s)
         self.best = float("-inf")
         """The best evaluation so far."""
+        self._best_seen = float("-inf")
+        """That of the run itself; that of one that was killed after the checkpoint is none. When it is beaten, workers are asked
+        for the policy, which changes the order of answers: a run that goes on must ask where the other one did."""
         self.best_confirmed: float | None = None
         """The evaluation of that policy on other episodes; known at the end."""
         self._best_policies: dict[str, Policy] = {}
@@ -131,8 +134,8 @@ class RunFolder(Callback):
         self._logged: Metrics | None = None
         self._waiting: list[tuple[Logger, deque[dict[str, float]]]] = []
         """Rows of metrics that each logger has not written yet."""
-        self._told: tuple[int | None, int | None, int | None] = (None, None, None)
-        """Env steps, updates and evaluations of the checkpoint that it goes on from, whose row was written then."""
+        self._told: Place | None = None
+        """How far the checkpoint was that it goes on from; there is a row of it."""
         self._log_at = self._save_at = self._started_at = 0.0
         self._began = ""
         self._facts: dict[str, object] = {}
@@ -181,10 +184,11 @@ class RunFolder(Callback):
         facts = RunFacts(self.path.resolve().name, self.path, settings_of(run), after)
         for logger in begin_loggers(self.loggers, facts):
             self._loggers.append(logger)
-        self._loggers += loggers_in(self.path, after)
-        self._told = (manifest.get("env_steps"), manifest.get("updates"), before.get("evaluations"))
-        best = before.get("best")
-        self._evaluations, self.best = before.get("evaluations", 0), float("-inf") if best is None else best
+        self._told = Place.saved(manifest) if manifest else None
+        self._loggers += loggers_in(self.path, self._told)
+        self._evaluations = before.get("evaluations", 0)
+        self._best_seen = -math.inf if before.get("best") is None else before["best"]
+        self.best = max(self._best_seen, self._best_kept()) if manifest else -math.inf
         self._began = before.get("began") or datetime.now(UTC).isoformat(timespec="seconds")
         self._monitor, self.warnings = TrainingMonitor(), before.get("warnings", [])
         self._meter = Meter(before.get("deaths", ()))
@@ -260,7 +264,7 @@ class RunFolder(Callback):
             self.warnings.append({"env_steps": metrics.env_steps, "warning": sentence})
         if metrics.evaluations > self._evaluations:
             self._evaluations = metrics.evaluations
-            if metrics.evaluation.mean_return > self.best:
+            if metrics.evaluation.mean_return > self._best_seen:
                 self._save_best(run, metrics.evaluation.mean_return)
             self._log_at = now
         if now >= self._log_at:
@@ -277,13 +281,21 @@ class RunFolder(Callback):
             self._checkpoint(run)
 
     def stopping(self, run: TrainingRun) -> None:
+        if self._open and run.metrics is not None:
+            self._log(run.metrics)  # a final evaluation, which a run that goes on has not made, has a row of its own
         if self._open and self.checkpoints is not None:
             self._checkpoint(run)
+
+    def _best_kept(self) -> float:
+        """The evaluation of the policy in its file, which may have come after the checkpoint."""
+        found = read_status(self.path).get("best_chosen_by") if any(self.path.glob(f"{BEST}*{SUFFIX}")) else None
+        return found if isinstance(found, (int, float)) else -math.inf
 
     def _checkpoint(self, run: TrainingRun) -> None:
         assert self.checkpoints is not None
         own = {
-            "best": self.best if math.isfinite(self.best) else None,
+            "place": self._reached(run),
+            "best": self._best_seen if math.isfinite(self._best_seen) else None,
             "evaluations": self._evaluations,
             "began": self._began,
             "warnings": self.warnings,
@@ -291,6 +303,10 @@ class RunFolder(Callback):
             "seconds": time.monotonic() - self._started_at,
         }
         self._attempt("the checkpoint", partial(self.checkpoints.write, run, {"folder": own}))
+
+    def _reached(self, run: TrainingRun) -> Place:
+        """How far it is; before the first report, as far as what it goes on from."""
+        return Place.of(run.metrics.flat()) if run.metrics is not None else self._told or Place(0, 0, 0)
 
     def _mend(self, run: TrainingRun) -> None:
         """If the folder was removed in mid-run, make it again, and say what is lost."""
@@ -336,14 +352,14 @@ class RunFolder(Callback):
         self._mend(run)
         status = "finished" if error is None else "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
         try:
-            if run.metrics is not None or status == "interrupted":
+            if run.run.is_loaded and (run.metrics is not None or status == "interrupted"):
                 self._attempt("the policy", lambda: self._save(LATEST, run.policies()))
             if run.metrics is not None:
                 self._log(run.metrics)
                 if error is None and not run.run.is_over:
                     self._confirm_best(run)
-        except BaseException:
-            status = "failed"
+        except BaseException as another:
+            status = "interrupted" if isinstance(another, KeyboardInterrupt) else "failed"
             raise
         finally:
             summary = self._summary(run, status)
@@ -354,10 +370,10 @@ class RunFolder(Callback):
                 log.warning("At the end, %s could not be written in %s: %s.", what, self.path, why.rstrip("."))
 
     def _log(self, metrics: Metrics) -> None:
-        place = (metrics.env_steps, metrics.training.updates, metrics.evaluations)
-        if metrics is not self._logged and place != self._told:
+        row = metrics.flat()
+        if metrics is not self._logged and Place.of(row) != self._told:
             self._logged = metrics
-            row = metrics.flat() | {"seconds": round(time.monotonic() - self._started_at, 3)}
+            row |= {"seconds": round(time.monotonic() - self._started_at, 3)}
             for _, rows in self._waiting:
                 rows.append(row)
         for logger, rows in self._waiting:
@@ -376,8 +392,11 @@ class RunFolder(Callback):
         except ShardFailed:
             policies = {}
         if policies:  # else the evaluation worker has died since: keep the previous best
+            self._best_seen = mean_return
+        if policies and mean_return > self.best:
             self.best = mean_return
             self._attempt("the best policy", lambda: self._save(BEST, policies))
+            self._attempt(STATUS, lambda: self._status(run, "running"))  # it says how good the policy in that file is
             self._best_policies = policies
 
     def _confirm_best(self, run: TrainingRun) -> None:

@@ -13,7 +13,7 @@ from contextlib import suppress
 from importlib import import_module
 from itertools import count
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias, cast
 
 from tflow.errors import MissingExtra
 from tflow.extras import require
@@ -64,7 +64,7 @@ class CsvLog:
 
     def write(self, row: Mapping[str, float]) -> None:
         if not self.columns and self.path.exists():  # of a run that goes on
-            with self.path.open(newline="", encoding="utf-8") as file:
+            with self.path.open(newline="", encoding="utf-8", errors="replace") as file:
                 self.columns = list(csv.DictReader(file).fieldnames or [])
         if not self.path.exists():
             self.columns = []
@@ -157,23 +157,52 @@ class TensorBoardLog:
         return  # nothing is kept open
 
 
-def loggers_in(folder: Path, after: int | None = None) -> list[Logger]:
-    """All kinds of files, in a run folder; TensorBoard's if it is installed. A run that goes on ``after`` so many env steps
-    continues its files: what came later is removed."""
+class Place(NamedTuple):
+    """How far a run was: three counts that never become smaller."""
+
+    env_steps: float
+    updates: float
+    evaluated_at: float
+    """How far it was when the weights were copied that the latest evaluation is of; 0 if there is none."""
+
+    @staticmethod
+    def of(row: Mapping[str, Any]) -> Place:  # Any: numbers, or numbers as text
+        """That of a row."""
+        return Place(*(float(row.get(name) or 0) for name in ("env_steps", "updates", EVALUATED_AT)))
+
+    @staticmethod
+    def saved(manifest: Mapping[str, Any]) -> Place:  # Any: facts of all kinds
+        """That of a checkpoint, as far as it is known: some were not saved by a run folder."""
+        found = manifest.get("folder", {}).get("place") or [manifest.get("env_steps"), manifest.get("updates"), None]
+        return Place(*(math.inf if each is None else each for each in found))
+
+    def is_after(self, other: Place) -> bool:
+        return any(mine > others for mine, others in zip(self, other, strict=True))
+
+
+EVALUATED_AT = "evaluation/weights_at"
+
+
+def loggers_in(folder: Path, after: Place | None = None) -> list[Logger]:
+    """All kinds of files, in a run folder; TensorBoard's if it is installed. A run that goes on ``after`` a checkpoint continues
+    its files: what came later is removed."""
     if after is not None:
         cut(folder / "metrics.csv", folder / "metrics.jsonl", after)
     found: list[Logger] = [CsvLog(folder / "metrics.csv"), JsonLog(folder / "metrics.jsonl")]
     with suppress(MissingExtra):  # the other two have the same numbers
-        found.append(TensorBoardLog(folder / "tensorboard", after))
+        found.append(TensorBoardLog(folder / "tensorboard", None if after is None else step_of(after._asdict())))
     return found
 
 
-def cut(table: Path, lines: Path, after: int) -> None:
-    """Remove the rows that were written after so many env steps."""
+def cut(table: Path, lines: Path, after: Place) -> None:
+    """Remove the rows that were written after this, and what is no row: a kill or a full disk may have cut one off."""
     if table.exists():
-        with table.open(newline="", encoding="utf-8") as file:
-            rows = csv.DictReader(file)
-            columns, kept = list(rows.fieldnames or []), [row for row in rows if step_of(row) <= after]
+        with table.open(newline="", encoding="utf-8", errors="replace") as file:
+            rows = csv.DictReader(file, restval=MISSING)
+            columns, kept = (
+                list(rows.fieldnames or []),
+                [row for row in rows if _is_row(row) and not Place.of(row).is_after(after)],
+            )
         aside = table.with_name(f".{table.name}")
         with aside.open("w", newline="", encoding="utf-8") as file:
             writer = csv.DictWriter(file, columns)
@@ -181,10 +210,30 @@ def cut(table: Path, lines: Path, after: int) -> None:
             writer.writerows(kept)
         aside.replace(table)
     if lines.exists():
-        whole = [line for line in lines.read_text(encoding="utf-8").splitlines() if line.endswith("}")]  # a kill may cut the last
+        texts = lines.read_text(encoding="utf-8", errors="replace").splitlines()
+        whole = [(text, row) for text in texts if isinstance(row := _object_in(text), dict) and _is_row(row)]
         aside = lines.with_name(f".{lines.name}")
-        aside.write_text("".join(f"{line}\n" for line in whole if step_of(json.loads(line)) <= after), encoding="utf-8")
+        aside.write_text("".join(f"{text}\n" for text, row in whole if not Place.of(row).is_after(after)), encoding="utf-8")
         aside.replace(lines)
+
+
+MISSING = "missing"
+"""Stands in a row of a table for what was cut off."""
+
+
+def _object_in(text: str) -> object:
+    with suppress(ValueError):
+        return cast("object", json.loads(text))
+    return None
+
+
+def _is_row(row: Mapping[str, Any]) -> bool:  # Any: as above
+    """True if it is whole, and says how far the run was."""
+    try:
+        Place.of(row)
+    except (ValueError, TypeError):
+        return False
+    return None not in row and MISSING not in row.values()  # as a reader of tables calls columns that are too many
 
 
 def step_of(row: Mapping[str, Any]) -> int:  # Any: numbers, or numbers as text

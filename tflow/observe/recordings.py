@@ -7,8 +7,10 @@ A run that is resumed writes a recording of its own, which begins at the checkpo
 from __future__ import annotations
 
 import json
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import count, takewhile
 from pathlib import Path
-from typing import NamedTuple
 
 from tflow.errors import PlanError
 from tflow.state.folders import CHECKPOINTS, read_manifest
@@ -16,12 +18,17 @@ from tflow.state.folders import CHECKPOINTS, read_manifest
 STEM, SUFFIX = "recording", ".txt"
 
 
-class Recording(NamedTuple):
+@dataclass(frozen=True)
+class Recording:
     """A recording in a run folder."""
 
     path: Path
-    checkpoint: Path | None
-    """What the run was resumed from; None if it began there."""
+
+    @property
+    def checkpoint(self) -> Path | None:
+        """What the run was resumed from; None if it began there."""
+        resumes = read_facts(self.path).get("resumes")
+        return None if resumes is None else self.path.parent / CHECKPOINTS / str(resumes)
 
     @property
     def env_steps(self) -> int:
@@ -30,13 +37,18 @@ class Recording(NamedTuple):
 
 
 def recordings_in(folder: Path) -> list[Recording]:
-    """The recordings of a run, in order."""
-    found, number = [], 1
-    while (path := _numbered(folder, number)).exists():
-        resumes = read_facts(path).get("resumes")
-        found.append(Recording(path, None if resumes is None else folder / CHECKPOINTS / str(resumes)))
-        number += 1
-    return found
+    """The recordings of a run, in order. One that is empty is none: the run was killed before it had begun."""
+    paths = (_numbered(folder, number) for number in count(1))
+    return [Recording(path) for path in takewhile(lambda path: path.exists() and path.stat().st_size, paths)]
+
+
+def beginnings(folder: Path) -> set[Path]:
+    """The checkpoints that recordings of a run begin at, as far as these can be read."""
+    found: list[Path | None] = []
+    for each in recordings_in(folder):
+        with suppress(PlanError):
+            found.append(each.checkpoint)
+    return {each for each in found if each is not None}
 
 
 def read_facts(path: Path) -> dict[str, object]:
@@ -44,7 +56,7 @@ def read_facts(path: Path) -> dict[str, object]:
     try:
         with path.open(encoding="ascii") as file:
             return dict(json.loads(file.readline()))
-    except (ValueError, TypeError) as error:
+    except (OSError, ValueError, TypeError) as error:
         raise PlanError(f"{path} is no recording of a run: {error}.") from error
 
 

@@ -127,6 +127,11 @@ class Metrics(Frozen):
         """What ``progress`` counts."""
         return "env steps" if self.env_steps or not self.training.updates else "updates"
 
+    def plain(self) -> Metrics:
+        """The same as plain numbers: without the running statistics, which are arrays."""
+        training = replace(self.training, latest={name: float(value) for name, value in self.training.latest.items()})
+        return replace(self, training=training, episodes=self.episodes.plain(), evaluation=self.evaluation.plain())
+
     def __str__(self) -> str:
         found = self.flat()
         shown = ("env_steps", "episodes", "return", "updates", "lag", "env_steps_per_s")

@@ -121,7 +121,7 @@ class SourceCell(Cell):
         yield
 
     def state(self, names: CheckpointNames) -> dict[str, Any]:  # Any: as in the base class
-        return {**super().state(names), "was_opened": self.opened is not None}
+        return {**super().state(names), "was_opened": self.was_opened or self.opened is not None}
 
     def load(self, state: dict[str, Any], names: CheckpointNames) -> None:  # Any: as above
         self.was_opened = state.pop("was_opened")

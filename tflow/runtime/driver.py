@@ -67,8 +67,10 @@ class Driver(Site):
         """Env steps and merged summaries of all items that have reached the driver, by the description of their actors."""
         self.events: dict[LiveShard, int] = {}
         """Events of this run that are on their way to each shard."""
-        self.tape: RunRecorder | ReplayRuntime | None = runtime if isinstance(runtime, ReplayRuntime) else None
+        self.tape: RunRecorder | ReplayRuntime | None = None
         """What happens is written down here, or read from here."""
+        if isinstance(runtime, ReplayRuntime):
+            self.tape, runtime.name_of = runtime, self.name_of
         self.deaths = DeathLog(lambda: self.seconds)
         self.observers: list[RunObserver] = [self.deaths]
         self.starting_s = 0.0
@@ -107,8 +109,17 @@ class Driver(Site):
 
     def record(self, recorder: RunRecorder) -> None:
         """Let what happens be written down."""
+        recorder.name_of = self.name_of
         self.tape = recorder
         self.observers.append(recorder)
+
+    def name_of(self, pool: LivePool) -> str:
+        """What recordings call actors: as if this were the only run of the session, which numbers those of one name. Empty for
+        those of another run."""
+        alike = [each for each in self.pools if each.actors.name == pool.actors.name]
+        if pool not in alike:
+            return ""
+        return pool.actors.name if alike[0] is pool else f"{pool.actors.name}#{alike.index(pool) + 1}"
 
     def position(self, node: nodes.Node) -> int:
         return self.positions[node]

@@ -139,10 +139,13 @@ class Run(Generic[T]):
 
     def _items(self) -> Iterator[T]:
         """Poll the sink until the stream or its time is over."""
-        self._repeat_outside()
-        shown_at, driver = self._driver.now(), self._driver
-        self._taken()
+        driver = self._driver
         try:
+            self._repeat_outside()
+            self._started()  # before the first poll somebody may ask or save; what is then made is made here, too
+            self._repeat_outside()
+            shown_at = driver.now()
+            self._taken()
             while not self._ended and not (self._driver.is_over and self._shown):
                 if self._attention and self._stops():
                     return
@@ -304,6 +307,11 @@ class Run(Generic[T]):
             self._driver.tape.facts["stops_at"] = env_steps
 
     @property
+    def is_loaded(self) -> bool:
+        """False as long as a run that was resumed lacks what it goes on from."""
+        return self._driver.resumed is None
+
+    @property
     def is_over(self) -> bool:
         """True if the time that ``limit`` gave is over."""
         ends_at = self._driver.ends_at
@@ -360,6 +368,9 @@ class Run(Generic[T]):
         """
         if not any(actors is named for named in graph.actors_in(self.plan.node)):
             raise PlanError(f"ask: the plan does not name the actors {actors!r}.")
+        if not self.is_loaded:
+            self._check_open()
+            self._started()
         if isinstance(actors, Resident):
             return [method(self._driver.resident(actors))]
         question = _Question()

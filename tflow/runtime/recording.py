@@ -24,7 +24,7 @@ import logging
 import os
 import platform
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -38,7 +38,7 @@ from tflow.types import TimeBudget
 
 if TYPE_CHECKING:
     from tflow.runtime.driver import Driver
-    from tflow.runtime.shards import LiveShard
+    from tflow.runtime.shards import LivePool, LiveShard
     from tflow.state.values import Encoded
 
 log = logging.getLogger("tflow")
@@ -90,11 +90,14 @@ class RunRecorder(RunObserver):
 
     def __init__(self, path: Path, plan: str, seed: int, resumes: str | None = None) -> None:
         self.file = SideFile(path, "The recording")
+        self.name_of: Callable[[LivePool], str] = lambda pool: pool.name
+        """What actors are called; the driver knows."""
         self.facts: dict[str, object] = {"plan": plan, "seed": seed, "resumes": resumes, **surroundings()}
 
     def write(self, *words: object) -> None:
         if self.file.file is None:
             self.file.write(f"{json.dumps(self.facts)}\n")
+            self.file.flush()  # readers need this line
         self.file.write(f"{' '.join(map(str, words))}\n")
 
     def reading(self, now: float) -> float:
@@ -108,12 +111,13 @@ class RunRecorder(RunObserver):
 
     def restarted(self, shards: Sequence[LiveShard], *, turn: int | None) -> None:
         for shard in shards:
-            self.write("r", shard.pool.name, shard.index, *(() if turn is None else (turn,)))
+            if name := self.name_of(shard.pool):
+                self.write("r", name, shard.index, *(() if turn is None else (turn,)))
 
     def died(self, shard: LiveShard, by: Call, *, turn: int) -> None:
         """An actor was found dead; if the call has a number, that it was lost says so."""
         if not by.number:
-            self.write("d", shard.pool.name, shard.index, turn)
+            self.write("d", self.name_of(shard.pool), shard.index, turn)
 
     def saved(self, *, turn: int, settled: bool) -> None:
         self.write("s", turn, "settled" if settled else "queued")
@@ -147,6 +151,8 @@ class ReplayRuntime(LocalRuntime):
     def __init__(self, path: Path, *, any_plan: bool = False) -> None:
         super().__init__()
         self.any_plan = any_plan
+        self.name_of: Callable[[LivePool], str] = lambda pool: pool.name
+        """What the recording calls actors; the driver knows."""
         try:
             first, *lines, _ = path.read_text(encoding="ascii").split("\n")  # a last line without an end was cut off
             self.facts: dict[str, object] = dict(json.loads(first))
@@ -160,8 +166,6 @@ class ReplayRuntime(LocalRuntime):
         self.performed: set[Call] = set()
         self.saved: Encoded | None = None
         """The latest checkpoint, if actors will be restored from it."""
-        self.unsaved: CheckpointError | None = None
-        """Why the latest could not be made here."""
 
     def check(self, plan: str, resumes: str | None) -> None:
         """Raise if the recording is of another plan, or began elsewhere; warn if it was made with other versions or on another
@@ -239,10 +243,8 @@ class ReplayRuntime(LocalRuntime):
             elif kind == "d":
                 self.find_dead(*words[:2])
             elif kind == "s":
-                self.save(driver, settled=words[1] == "settled")
+                self.save(driver, words[0], settled=words[1] == "settled")
             elif kind == "k":
-                if self.unsaved is not None:
-                    raise Differs(f"The recorded run was saved here, and this one cannot be: {self.unsaved}") from self.unsaved
                 if self.saved is not None:
                     remember_in_memory(driver, self.saved)
             else:
@@ -250,7 +252,7 @@ class ReplayRuntime(LocalRuntime):
                 driver.see_finished()
                 driver.has_waited()
 
-    def save(self, driver: Driver, *, settled: bool) -> None:
+    def save(self, driver: Driver, turn: str, *, settled: bool) -> None:
         """Do what saving did to the recorded run, and keep the states of actors that will be restored from it."""
         from tflow.runtime.snapshot import snapshot
 
@@ -262,14 +264,14 @@ class ReplayRuntime(LocalRuntime):
                     self.perform_up_to(call, 0 if arrival is None else arrival.polls, answers=False)
         while self.next_is("r") and len(self.events[0]) == 4:  # the run has waited for these, too
             self.restart_named(*self.take("r")[:2])
-        self.unsaved = None
         try:
             encoded = snapshot(driver)
-        except CheckpointError as error:  # if the recorded run could not be saved either, it went on
-            self.unsaved = error
-            return
+        except CheckpointError as error:
+            if any(event[:2] == ["k", turn] for event in self.events):
+                raise Differs(f"The recorded run was saved before event {self.read}, and this one cannot be: {error}") from error
+            return  # the recorded run could not be saved either, and went on
         restarted = {event[1] for event in self.events if event[0] == "r"}
-        if any(pool.actors.restores and pool.name in restarted for pool in driver.pools):
+        if any(pool.actors.restores and self.name_of(pool) in restarted for pool in driver.pools):
             self.saved = encoded.copied()
 
     def arrivals(self) -> Iterator[Arrival]:
@@ -282,7 +284,7 @@ class ReplayRuntime(LocalRuntime):
         """An actor is dead."""
         for pool in self.pools.values():
             for shard in pool.shards:
-                if (pool.name, shard.index) == (name, int(index)) and shard.handle is not None:
+                if (self.name_of(pool), shard.index) == (name, int(index)) and shard.handle is not None:
                     self.found_dead(shard, "it died in the recorded run")
 
     def answer(self, mailbox: Mailbox, words: list[str]) -> None:
@@ -307,14 +309,15 @@ class ReplayRuntime(LocalRuntime):
     def perform_up_to(self, call: Call, polls: int, *, answers: bool = True) -> None:
         """Run a call, after those that its actor was sent before it. Without ``answers``, it is answered later."""
         for earlier in [each for each in self.queue if each.shard is call.shard]:
-            asked, request = earlier.args, earlier.args[0] if earlier.args else None
+            asked = earlier.args
+            request = asked[0] if asked else None
             if earlier is call and polls and isinstance(request, Request):
                 earlier.args = (request._replace(most=Polls(polls)),)
             self.queue.remove(earlier)
             if earlier not in self.performed:
                 self.performed.add(earlier)
                 self.attempt(earlier)
-            earlier.args = asked  # a call that is answered later is saved as it was
+            earlier.args = asked  # as a checkpoint has it
             if earlier is call:
                 break
         if answers:
@@ -328,5 +331,5 @@ class ReplayRuntime(LocalRuntime):
 
     def restart_named(self, name: str, index: str) -> None:
         """Restart one actor."""
-        for shard in [shard for shard in self.dead if (shard.pool.name, shard.index) == (name, int(index))]:
+        for shard in [shard for shard in self.dead if (self.name_of(shard.pool), shard.index) == (name, int(index))]:
             self.restart(shard)

@@ -8,8 +8,8 @@ taking a snapshot is invisible: the run that goes on and the run that is made of
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -17,7 +17,7 @@ from typing import Any, cast
 from tflow.combinators import graph, nodes
 from tflow.combinators.actors import Actors, Resident
 from tflow.combinators.travel import own_copy
-from tflow.errors import CheckpointError, PlanError, StartDied
+from tflow.errors import CheckpointError, PlanError, StartDied, TflowError
 from tflow.runtime.base import Call, HostLoad, Owner
 from tflow.runtime.cell import Cell
 from tflow.runtime.checkpoint_names import CheckpointNames
@@ -27,7 +27,7 @@ from tflow.runtime.host import Piggyback, Request, State
 from tflow.runtime.messages import LiveCell
 from tflow.runtime.shards import LivePool, LiveShard
 from tflow.state.folders import ArrayFile, Files, read, whole
-from tflow.state.values import Encoded, StateEncoder, decode, load_into, load_random_numbers, random_numbers, state_of
+from tflow.state.values import Encoded, Json, StateEncoder, decode, load_into, load_random_numbers, random_numbers, state_of
 from tflow.types import Stateful, StatefulActorOp, StatefulLiveOp
 
 Saved = dict[str, Any]  # Any: plain data of all kinds
@@ -145,29 +145,45 @@ def note_saved(pools: Iterable[LivePool], shards: Sequence[LiveShard]) -> None:
 
 def remember(driver: Driver, folder: Path) -> None:
     """A checkpoint is written, or the run goes on from one: actors that die can be restored from it."""
-    restore_from(driver, lambda: read(whole(folder))[1])
+    restore_from(
+        driver, lambda pool, index: saved_actor(read(whole(folder), wanted=partial(_file_of, pool, index))[1], pool, index)
+    )
 
 
 def remember_in_memory(driver: Driver, encoded: Encoded) -> None:
     """The same without a folder."""
-    restore_from(driver, lambda: encoded)
+    restore_from(driver, partial(saved_actor, encoded))
 
 
-def restore_from(driver: Driver, checkpoint: Callable[[], Encoded]) -> None:
+def restore_from(driver: Driver, saved: Callable[[str, int], Encoded]) -> None:
     for pool in driver.pools:
         if pool.actors.restores:
-            pool.saved = {index: partial(saved_actor, checkpoint, pool.name, index) for index in pool.in_snapshot}
+            pool.saved = {index: partial(saved, pool.name, index) for index in pool.in_snapshot}
 
 
-def saved_actor(checkpoint: Callable[[], Encoded], pool: str, index: int) -> Encoded:
+def saved_actor(encoded: Encoded, pool: str, index: int) -> Encoded:
     """The state of an actor in a checkpoint, without what the run has in it: that is sent anew."""
-    saved = SavedRun(checkpoint())
-    names = [each["name"] for each in saved.pools.values()]
-    dead = saved.read("kept") if "kept" in saved.tree else []  # older checkpoints lack it
-    for number, state in (*saved.read("hosts"), *dead):
-        if (names[saved.shards[number]["pool"]], saved.shards[number]["index"]) == (pool, index):
-            return Encoded({**state.tree, "chains": []}, state.arrays)
-    raise CheckpointError(f"The latest checkpoint does not have {pool}[{index}].")
+    part = _part_of(pool, index, encoded.tree)
+    state = None if part is None else decode(Encoded(part, encoded.arrays, encoded.files))
+    if not isinstance(state, Encoded):
+        raise CheckpointError(f"The latest checkpoint does not have {pool}[{index}].")
+    return Encoded({**state.tree, "chains": []}, state.arrays)
+
+
+def _part_of(pool: str, index: int, tree: Saved) -> Json:
+    """What a checkpoint has of an actor; None if that is nothing."""
+    names = [each["name"] for each in tree["pools"]]
+    for number, part in (*tree["hosts"], *tree.get("kept", ())):  # older checkpoints lack these
+        shard = tree["shards"][number]
+        if (names[shard["pool"]], shard["index"]) == (pool, index):
+            return part
+    return None
+
+
+def _file_of(pool: str, index: int, tree: Saved) -> list[str]:
+    """The file in which an actor has its arrays, if it has one of its own."""
+    part = _part_of(pool, index, tree)
+    return [part["file"]] if part is not None and "file" in part else []
 
 
 def file_name(shard: LiveShard) -> str:
@@ -260,21 +276,39 @@ class SavedRun:
             self.seed, self.fuse, self.session_seed = (self.tree[name] for name in ("seed", "fuse", "session_seed"))
             self.pools = {saved["rank"]: saved for saved in self.read("pools")}
             self.shards: list[Saved] = self.read("shards")
-        except (KeyError, TypeError, ValueError) as error:
+        except (LookupError, TypeError, ValueError) as error:
             raise CheckpointError(f"The checkpoint is damaged: it lacks {error}.") from error
         self.names: CheckpointNames | None = None
 
     def read(self, name: str) -> Any:  # Any: what was saved under that name
         return decode(Encoded(self.tree[name], self.encoded.arrays, self.encoded.files))
 
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Where something is missing that the code expects, or is of another kind, the checkpoint is to blame."""
+        try:
+            yield
+        except TflowError:
+            raise
+        except Exception as error:  # files may hold anything
+            raise CheckpointError(f"The checkpoint {self.name} cannot be loaded: {type(error).__name__}: {error}.") from error
+
     def give(self, driver: Driver) -> None:
         """Before anything is made: what actors are made with."""
+        with self.reading():
+            self._give(driver)
+
+    def _give(self, driver: Driver) -> None:
         self.names = names_for(driver.sink)
         by_rank = {rank: actors for actors, rank in driver.ranks.items()}
         driver.given = {by_rank[rank]: value for rank, value in self.read("given")}
 
     def revived(self, driver: Driver, actors: Actors[object], seed: int) -> LivePool | None:
         """The actors of a description, each in the incarnation that it had; None if the run had not made them yet."""
+        with self.reading():
+            return self._revived(driver, actors, seed)
+
+    def _revived(self, driver: Driver, actors: Actors[object], seed: int) -> LivePool | None:
         number = next((n for n, rank in enumerate(self.pools) if rank == driver.ranks[actors]), None)
         if number is None:
             return None
@@ -297,6 +331,10 @@ class SavedRun:
 
     def load(self, driver: Driver) -> None:
         """When all cells are built: let them go on where they were."""
+        with self.reading():
+            self._load(driver)
+
+    def _load(self, driver: Driver) -> None:
         names = self.names
         assert names is not None
         by_rank = {rank: actors for actors, rank in driver.ranks.items()}

@@ -16,8 +16,9 @@ import os
 import shutil
 import struct
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -31,6 +32,8 @@ from tflow.state.values import Array, Encoded, Json
 FORMAT = 2
 """Of the folder; a reader refuses a newer one. The first had no pages."""
 MANIFEST, STATE, ARRAYS = "manifest.json", "state.json", "arrays.safetensors"
+OWN_HASH = "sha256"
+"""Where a manifest has the hash of itself."""
 ASIDE = ".part"
 """What the names of folders that are not complete end with."""
 PAGE_BYTES = 16 * 2**20
@@ -90,6 +93,7 @@ def write(folder: Path, make: Make, facts: Mapping[str, object], before: Path | 
         files |= write_arrays(ArrayFile(aside / ARRAYS, before), encoded.arrays)
         files[STATE] = _write(aside / STATE, [json.dumps(encoded.tree, allow_nan=False).encode()])
         manifest = {"format": FORMAT, **facts, "versions": versions(), "saved_at": time.time(), "files": files}
+        manifest[OWN_HASH] = _own_hash(manifest)
         _write(aside / MANIFEST, [json.dumps(manifest, indent=2).encode()])
         _flush(aside)
         _replace(aside, folder)
@@ -138,12 +142,20 @@ def _page_name(path: Path, page: Array) -> str:
 def _write_page(file: ArrayFile, name: str, page: Array) -> dict[str, object]:
     """Link a page of the checkpoint before, or write it; its hash and its size."""
     if file.before is not None:
+        known, size = file.before / name, sum(map(len, safetensors({ROWS: page})))
         try:
-            os.link(file.before / name, file.path.with_name(name))
-            return {"sha256": Path(name).stem.rpartition("-")[2], "bytes": (file.before / name).stat().st_size}
+            if known.stat().st_size == size:  # else it was cut off
+                os.link(known, file.path.with_name(name))
+                return {"sha256": Path(name).stem.rpartition("-")[2], "bytes": size}
         except OSError:  # it is not there, or this system knows no links
             pass
     return _write(file.path.with_name(name), safetensors({ROWS: page}))
+
+
+def _own_hash(manifest: Mapping[str, object]) -> str:
+    """The hash of all else that a manifest says, as a reader of it sees it."""
+    said = {name: each for name, each in manifest.items() if name != OWN_HASH}
+    return hashlib.sha256(json.dumps(json.loads(json.dumps(said)), sort_keys=True).encode()).hexdigest()
 
 
 def _replace(aside: Path, folder: Path) -> None:
@@ -252,16 +264,26 @@ def read_manifest(folder: Path) -> dict[str, Any]:  # Any: facts of all kinds
         raise CheckpointError(
             f"The checkpoint {folder} has format {manifest['format']}, and this version of tflow reads up to {FORMAT}. Update it."
         )
+    if manifest.get(OWN_HASH, "") != _own_hash(manifest) and OWN_HASH in manifest:  # older ones lack it
+        raise CheckpointError(f"The checkpoint {folder} is damaged: {MANIFEST} is not what was written.")
     return manifest
 
 
-def read(folder: Path) -> tuple[dict[str, Any], Encoded]:  # Any: facts of all kinds
-    """The manifest and the content of a checkpoint, if it is whole."""
+def read(folder: Path, *, wanted: Callable[[Json], Container[str]] | None = None) -> tuple[dict[str, Any], Encoded]:
+    """The manifest and the content of a checkpoint, if it is whole.
+
+    Args:
+        folder: The checkpoint.
+        wanted: Which files of actors are wanted, given the state; None reads all.
+    """
     manifest = read_manifest(folder)
     files = _files_of(folder, manifest)
     try:
         state = json.loads(_content(folder, STATE, files))
         others = [name for name in files if name != STATE and name not in _pages(files)]
+        if wanted is not None:
+            named = wanted(state)
+            others = [name for name in others if name == ARRAYS or name in named]
         arrays = {name: _arrays(folder, name, files) for name in others}
         return manifest, Encoded(state, arrays.pop(ARRAYS), arrays)
     except (ValueError, KeyError, TypeError, AttributeError, struct.error) as error:
@@ -342,6 +364,14 @@ def checkpoints_in(folder: Path) -> list[Path]:
     except OSError:
         return []
     return sorted(found, key=lambda each: each.name)
+
+
+def newest_manifest(folder: Path) -> dict[str, Any]:  # Any: facts of all kinds
+    """What the newest checkpoint in a folder says of itself; nothing if none can be read."""
+    for each in reversed(checkpoints_in(folder)):
+        with suppress(CheckpointError):
+            return read_manifest(each)
+    return {}
 
 
 def checkpoint_in(path: Path, refused: Callable[[str], object]) -> Path:

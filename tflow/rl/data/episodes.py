@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tflow.rl.data.moments import ByColumn, merged_moments
 from tflow.types import Frozen
@@ -49,6 +49,13 @@ class Episodes(Frozen):
             merged_moments(self.moments, later.moments),
             self.truncated + later.truncated,
         )
+
+    def plain(self) -> Episodes:
+        """The same as plain numbers: without the running statistics, which are arrays."""
+        returns, lengths = tuple(map(float, self.returns)), tuple(map(int, self.lengths))
+        policies = {name: each.plain() for name, each in self.policies.items()}
+        phases = {name: each.plain() for name, each in self.phases.items()}
+        return replace(self, returns=returns, lengths=lengths, policies=policies, phases=phases, moments={})
 
     def __repr__(self) -> str:
         discarded = f", {self.discarded} discarded" if self.discarded else ""

@@ -41,6 +41,10 @@ class SharedBatch:
     """Parts whose losses asked for no more updates on the batch."""
     finite: bool = True
     """All gradients of the update so far were finite."""
+    computed: list[str] = field(default_factory=list)
+    """Parts whose losses were computed in the update so far."""
+    first: Mapping[str, Any] = field(default_factory=dict)  # Any: arrays and random numbers
+    """What the policy remembered before these, if there are several parts."""
     made: int = 0
     skipped: int = 0
     stats: dict[str, list[float]] = field(default_factory=dict)
@@ -125,17 +129,27 @@ class Replica(Learner):
         return tensors if rows is None else tensors.take(torch.from_numpy(rows).to(self.policy.device))
 
     def _evaluation(self, tensors: Tensors, part: str) -> LossValue:
-        """The loss of a part. Those before it were computed, unless the learner was restored between the two."""
-        names = list(self.parts)
-        if part == names[0] or not self._evaluations:
+        """The loss of a part, which may share what it computes with those before it in the update."""
+        shared = self.shared
+        if not shared.computed:
+            shared.first = self.policy.snapshot() if len(self.parts) > 1 else {}
             self._evaluations = self.loss.losses(self.policy, tensors, target=self.target, steps=self.steps)
-            for before in names[: names.index(part)]:
-                if before not in self.shared.stopped and self._due(self.parts[before]):
-                    self._evaluations[before]()
-        found = self._evaluations[part]()
-        if part == names[-1]:
-            self._evaluations = {}
-        return found
+        elif not self._evaluations:
+            self._compute_again(tensors)
+        shared.computed.append(part)
+        return self._evaluations[part]()
+
+    def _compute_again(self, tensors: Tensors) -> None:
+        """Compute the losses of the update so far as they were, each with the weights that it had: the learner was restored
+        between two parts, and the next one may need what they share."""
+        now, stepped = self.policy.snapshot(), {name: self.parts[name].weights.parameter for name in self.shared.computed}
+        after = {name: parameter.detach().clone() for name, parameter in stepped.items()}
+        self.policy.restore(self.shared.first)
+        self._evaluations = self.loss.losses(self.policy, tensors, target=self.target, steps=self.steps)
+        for name, parameter in stepped.items():
+            self._evaluations[name]()
+            parameter.data.copy_(after[name])
+        self.policy.restore(now)
 
     def step_together(self, gradient: Gradients) -> UpdateResult | None:
         """One optimiser step of a part with the mean gradient of all learners; after the last one on a batch, the result."""
@@ -153,7 +167,7 @@ class Replica(Learner):
             made = self._count(shared.finite)
             shared.made, shared.skipped = shared.made + made, shared.skipped + (not made)
             self._follow()
-        shared.finite = True
+        shared.finite, shared.computed, shared.first, self._evaluations = True, [], {}, {}
         shared.updates_left -= 1
         return None if shared.updates_left else self._result()
 
