@@ -107,6 +107,28 @@ def literals(t: Type | None) -> list[str] | None:
     return found
 
 
+def fields_of(info: nodes.TypeInfo) -> list[str]:
+    """The parameters of a dataclass, or a named tuple, that only keeps what it is given."""
+    if "dataclass" in info.metadata:
+        symbol = info.get("__init__")
+        own = symbol is not None and not symbol.plugin_generated
+        made = symbol.node if symbol is not None and not own and info.get("__post_init__") is None else None
+    else:
+        symbol = info.names.get("__new__") if info.is_named_tuple else None
+        made = symbol.node if symbol is not None else None
+    signature = made.type if isinstance(made, nodes.FuncDef) else None
+    names = signature.arg_names[1:] if isinstance(signature, CallableType) else []
+    return [name for name in names if name is not None]
+
+
+def returned_by(t: Type | None) -> Type | None:
+    """What a function returns."""
+    found = get_proper_type(t) if t is not None else None
+    if isinstance(found, Overloaded):
+        return returned_by(found.items[0])
+    return found.ret_type if isinstance(found, CallableType) else None
+
+
 def member_value(info: nodes.TypeInfo, name: str) -> str | None:
     """The string that a member of a ``StrEnum`` is."""
     if not info.has_base("builtins.str"):
