@@ -12,7 +12,7 @@ from mypy.nodes import CallExpr, Decorator, Expression, MemberExpr, RefExpr, Sym
 from mypy.types import AnyType, CallableType, Instance, Overloaded, Type, get_proper_type
 
 from tflow import sentences
-from tflow.mypy_plugin import columns, flow, literal, placement, policy, proposals, shapes, sync, tree
+from tflow.mypy_plugin import columns, flow, literal, placement, proposals, shapes, sync, tree
 from tflow.mypy_plugin.labels import Labels, source
 from tflow.mypy_plugin.report import ABOUT_TYPES, Checker, of_kind, report, said_of, withdraw
 from tflow.mypy_plugin.site import CallSite
@@ -34,9 +34,6 @@ class CallRules:
     def check(self, call: CallExpr) -> None:
         """Say in better words what mypy does not like about the streams of a call."""
         callee = call.callee
-        picked = policy.picks().get(callee.fullname) if isinstance(callee, RefExpr) else None
-        if picked is not None:
-            policy.check(self.api, self.labels.scopes, call, picked)
         if isinstance(callee, MemberExpr) and callee.name in FEEDS and len(call.args) > 1:
             self.fed(call, callee)
         if isinstance(callee, MemberExpr) and callee.name == "take":
@@ -68,7 +65,7 @@ class CallRules:
 
     def applied(self, call: CallExpr, callee: MemberExpr, receiver: Instance) -> None:
         """``stream.for_each(op)``, ``par_for_each``, ``call`` and ``hand_off``."""
-        given, actor = argument(call, "op", PLACES[callee.name]), None
+        given, actor = tree.argument(call, "op", PLACES[callee.name]), None
         found = self.alone(given, call) if given is not None else None
         if given is None or found is None or isinstance(get_proper_type(found), AnyType):
             return
@@ -89,7 +86,7 @@ class CallRules:
 
     def fed(self, call: CallExpr, callee: MemberExpr) -> None:
         """``stream.call(actor, op)`` with an operator that reads whatever its actor reads, which the type of the actor says."""
-        receiver, given = shapes.as_base(self.type_of(callee.expr), shapes.ITER), argument(call, "op", PLACES[callee.name])
+        receiver, given = shapes.as_base(self.type_of(callee.expr), shapes.ITER), tree.argument(call, "op", PLACES[callee.name])
         actor = shapes.as_base(self.type_of(call.args[0]), shapes.FED_ACTOR)
         op = shapes.as_base(self.type_of(given), shapes.OP) if given is not None else None
         read = shapes.as_base(op.args[0], shapes.BATCH) if op is not None else None
@@ -220,13 +217,6 @@ METHODS: dict[str, Callable[[CallRules, CallExpr, MemberExpr, Instance], None]] 
     **dict.fromkeys(("map", "par_map"), CallRules.mapped),
     **dict.fromkeys(("zip", "par_zip"), CallRules.zipped),
 }
-
-
-def argument(call: CallExpr, name: str, place: int) -> Expression | None:
-    """An argument by its name, or by its place."""
-    if name in call.arg_names:
-        return call.args[call.arg_names.index(name)]
-    return call.args[place] if place < len(call.args) and call.arg_names[place] is None else None
 
 
 def fits(call: CallExpr, signature: CallableType) -> bool:

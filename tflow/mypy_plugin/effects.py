@@ -74,7 +74,7 @@ class OfFile:
     def __init__(self, file: nodes.MypyFile) -> None:
         self.defs = file.defs
         self.classes = [node.info for node in tree.walk(file) if isinstance(node, nodes.ClassDef)]
-        self.set = tree.Definitions(file).set
+        self.set = tree.definitions(file).set
 
 
 LOOKED_AT: list[OfFile] = []
