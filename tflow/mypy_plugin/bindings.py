@@ -17,7 +17,8 @@ Loop = nodes.ForStmt | nodes.GeneratorExpr | nodes.DictionaryComprehension
 LEAVES = (nodes.BreakStmt, nodes.ContinueStmt, nodes.ReturnStmt, nodes.RaiseStmt)
 SAME_ITEMS = {f"builtins.{name}" for name in ("list", "tuple", "sorted", "reversed", "set", "iter")}
 HARMLESS = ("builtins.", "tflow.")
-"""What is called with a list or a mapping and does not change it."""
+"""What is called with a list, a mapping or an object and does not change it; and what does."""
+HARMFUL = {"builtins.setattr", "builtins.delattr", "builtins.vars"}
 
 
 class Bindings:
@@ -91,7 +92,7 @@ class Bindings:
             if isinstance(node, CallExpr):
                 by = node.callee.fullname if isinstance(node.callee, RefExpr) else ""
                 whole = [each for each, kind in zip(node.args, node.arg_kinds, strict=True) if not kind.is_star()]
-                given = [] if by.startswith(HARMLESS) else whole  # `*items` and `**options` hand on copies
+                given = [] if by.startswith(HARMLESS) and by not in HARMFUL else whole  # `*items` and `**options` hand on copies
                 if isinstance(node.callee, nodes.MemberExpr) and node.callee.name in tree.CHANGES:
                     given.append(node.callee.expr)
                 found |= {each.node for each in given if isinstance(each, NameExpr) and isinstance(each.node, Var)}

@@ -4,6 +4,7 @@ rules about types."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 from mypy.argmap import map_actuals_to_formals
@@ -43,10 +44,11 @@ class CallRules:
         if not said_of(self.api, call):
             return
         if isinstance(callee, MemberExpr):
-            receiver = shapes.stream(self.type_of(callee.expr))
-            rule = METHODS.get(callee.name) if receiver is not None else None
-            if rule is not None and receiver is not None and call.args:
-                rule(self, call, callee, receiver)
+            receivers = shapes.streams(self.type_of(callee.expr))
+            rule = METHODS.get(callee.name)
+            if rule is not None and receivers and call.args:
+                for receiver in receivers:  # one of several, if a condition decides
+                    rule(self, call, callee, receiver)
                 return
         declared = self.declared(callee)
         if declared is not None:
@@ -79,10 +81,11 @@ class CallRules:
         if callee.name == "par_for_each":
             actor = receiver.args[2]
         elif callee.name != "for_each":
-            owner = shapes.as_base(self.type_of(call.args[0]), shapes.ACTORS)
+            owner = shapes.as_base(self.alone(call.args[0], call) or self.type_of(call.args[0]), shapes.ACTORS)
             actor = owner.args[0] if owner is not None else shapes.ANYTHING
         name = shapes.name_of(found)
-        broken(self.site(given, callee.expr, receiver, name, callee.name, op.args[0], op.args[2], actor))
+        site = self.site(given, callee.expr, receiver, name, callee.name, op.args[0], op.args[2], actor)
+        broken(replace(site, call=call if callee.name in FEEDS else None))
 
     def fed(self, call: CallExpr, callee: MemberExpr) -> None:
         """``stream.call(actor, op)`` with an operator that reads whatever its actor reads, which the type of the actor says."""
@@ -154,7 +157,7 @@ class CallRules:
             return
         driver = bare.type.fullname == shapes.ITER
         called = "every input" if function in ("Union", "ParUnion") or parameter is None else parameter
-        if placement.other_kind(self.api, self.labels, function, called, given, found, driver=driver):
+        if placement.other_kind(self.api, self.labels, function, called, given, found, driver=driver, call=call):
             return
         have = shapes.as_base(found, bare.type.fullname)
         if have is not None:

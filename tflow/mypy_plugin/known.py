@@ -12,7 +12,7 @@ from mypy import nodes
 from mypy.nodes import CallExpr, Expression, MemberExpr, NameExpr, RefExpr, StrExpr, Var
 from mypy.types import Instance, LiteralType, Type, get_proper_type
 
-from tflow.mypy_plugin import bindings, constants, shapes, tree
+from tflow.mypy_plugin import bindings, constants, effects, shapes, tree
 from tflow.mypy_plugin.bindings import Bindings
 from tflow.mypy_plugin.labels import TypeOf
 from tflow.mypy_plugin.report import Checker
@@ -217,6 +217,8 @@ class Known:
         made = owner.callee if isinstance(owner, CallExpr) else owner
         info = made.node if isinstance(made, RefExpr) else None
         if not isinstance(info, nodes.TypeInfo) or info.is_enum or attribute_settings(info, expr.name):
+            return None
+        if expr.name in effects.of_file(self.api.tree).set_on_classes:
             return None
         if isinstance(owner, CallExpr) and owner.args:
             fields = shapes.fields_of(info)

@@ -68,8 +68,10 @@ class Names:
             self.exchange(target, record, value, state)
         else:
             self.let_go(value)
-            if isinstance(target, MemberExpr) and (key := attribute(target)) is not None:
-                state.attributes.pop(key, None)
+            if isinstance(target, MemberExpr):  # whoever has an attribute of that name: `type(self).shared = ...`
+                state.attributes = {key: edge for key, edge in state.attributes.items() if key[1] != target.name}
+            elif isinstance(target, nodes.IndexExpr) and isinstance(target.base, MemberExpr) and target.base.name == "__dict__":
+                state.attributes = {key: edge for key, edge in state.attributes.items() if not key[1]}
 
     def give_name(
         self, target: NameExpr, variable: Var, made: Expression, value: Value | None, state: State, place: int | None
@@ -141,6 +143,12 @@ class Names:
         """The record that a name stands for, such as a dataclass of streams."""
         held = state.held.get(expr.node) if isinstance(expr, NameExpr) and isinstance(expr.node, Var) else None
         return held if isinstance(held, Members) and held.fields else None
+
+    def open_up(self, record: Members | None, state: State) -> None:
+        """Something else than its fields is asked of a record: what that does with them is not known."""
+        if record is not None:
+            self.let_go(record)
+            state.held = {name: held for name, held in state.held.items() if held is not record}
 
     def exchange(self, target: MemberExpr, record: Members, value: Value | None, state: State) -> None:
         """``record.stream = record.stream.map(f)``, under all names of the record."""

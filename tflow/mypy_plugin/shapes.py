@@ -70,6 +70,15 @@ DEEPEST = 8
 """How far into types is looked: an alias may contain itself."""
 
 
+def streams(t: Type | None) -> list[Instance]:
+    """A stream, or all that one of several may be; nothing if it may be something else than None."""
+    proper = get_proper_type(t) if t is not None else None
+    items = proper.items if isinstance(proper, UnionType) else [proper]
+    found = [stream(each) for each in items if not isinstance(get_proper_type(each), NoneType)]
+    known = [each for each in found if each is not None]
+    return known if len(known) == len(found) else []
+
+
 def mentions_stream(t: Type | None, depth: int = 0) -> bool:
     """True for a stream and for what contains one: a tuple, a list, a union."""
     proper = get_proper_type(t) if t is not None else None

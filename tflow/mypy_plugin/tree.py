@@ -207,6 +207,8 @@ class Definitions:
                     self.add(target, None)
 
     def change(self, expr: Expression) -> None:
+        while isinstance(expr, (nodes.MemberExpr, nodes.IndexExpr)):  # a part of it is changed
+            expr = expr.expr if isinstance(expr, nodes.MemberExpr) else expr.base
         if isinstance(expr, NameExpr) and isinstance(expr.node, Var):
             self.changed.add(expr.node)
 

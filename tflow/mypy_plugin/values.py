@@ -119,9 +119,12 @@ class Values(Containers):
 
     def member(self, expr: MemberExpr, state: State) -> Value | None:
         """An attribute that is a stream, or a method that is not called here."""
-        own = self.attribute(expr, state) if self.record(expr.expr, state) is None else None
-        if own is not None:
-            return own
+        record = self.record(expr.expr, state)
+        if record is None or expr.name not in record.fields:
+            self.open_up(record, state)
+            own = self.attribute(expr, state)
+            if own is not None:
+                return own
         found, t = self.value(expr.expr, state), self.type_of(expr)
         if isinstance(found, Members) and expr.name in found.fields:
             return found.members[found.fields.index(expr.name)]
@@ -305,6 +308,8 @@ class Values(Containers):
         if isinstance(callee, NameExpr):
             done, found = self.own_call(callee, call, state)
             return (done, found) if done else self.other_call(callee, callee.node, None, call, state)
+        if isinstance(callee, MemberExpr):
+            self.open_up(self.record(callee.expr, state), state)
         if isinstance(callee, MemberExpr) and isinstance(callee.expr, NameExpr) and not self.is_module(callee.expr):
             done, found = self.other_call(callee, effects.method_of(self.api, callee), callee.expr.node, call, state)
             if done:

@@ -11,7 +11,19 @@ from dataclasses import dataclass
 from functools import partial, reduce
 from typing import NamedTuple
 
-from tflow import Iter, Union, from_range
+from world import LearnerStep, Rollout
+
+from tflow import (
+    ComputeAdvantages, ConcatRounds, create_actor, create_rollout_workers, from_range, Iter, ParallelRollouts, Shard, TrainOneStep,
+    TrainStats, Union,
+)
+from tflow.losses import PPOLoss
+
+workers = create_rollout_workers(env="CartPole-v1", loss=PPOLoss())
+
+
+class Counter:
+    def __init__(self, shard: Shard) -> None: ...
 
 
 @dataclass
@@ -135,3 +147,22 @@ def also_not_needed() -> Iter[int]:
 def each_function(functions: list[Callable[[int], int]]) -> Iter[int]:
     numbers = from_range(3)
     return Union(*[numbers.map(function) for function in functions])  # PLUGIN linear
+
+
+# --------------------------------------------------------------------------- one of two streams
+
+
+def without_columns_on_one_path(advantages: bool) -> Iter[TrainStats]:
+    rounds = ConcatRounds(ParallelRollouts(workers).gather_rounds())
+    ready = rounds.with_columns(ComputeAdvantages()) if advantages else rounds
+    return ready.for_each(TrainOneStep(workers))  # ERR PLUGIN columns
+
+
+def without_a_barrier_on_one_path(fast: bool) -> Iter[TrainStats]:
+    rollouts = ParallelRollouts(workers).par_with_columns(ComputeAdvantages())
+    gathered = rollouts.gather_async() if fast else rollouts.gather_sync()
+    return gathered.for_each(TrainOneStep(workers))  # ERR PLUGIN sync
+
+
+def beside_an_actor_that_is_made_there(stream: Iter[Rollout]) -> object:
+    return stream.call(create_actor(Counter), LearnerStep())  # ERR PLUGIN placement

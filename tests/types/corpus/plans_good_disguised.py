@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial, reduce
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from tflow import Iter, Union, from_range
 
@@ -165,3 +165,41 @@ class Holder:
 
     def both(self) -> Iter[int]:
         return Union(self.branches.train, self.branches.log)
+
+
+@dataclass
+class Shown:
+    train: Iter[int]
+    log: Iter[int]
+    verbose: bool = False
+
+    def merged(self) -> Iter[int]:
+        return Union(self.train, self.log.tap(print) if self.verbose else self.log.drain())
+
+    @property
+    def both(self) -> Iter[int]:
+        return Union(self.train, self.log)
+
+
+def a_method_of_a_record() -> Iter[int]:
+    shown = Shown(*from_range(3).split(), verbose=True)
+    return shown.merged()
+
+
+def a_property_of_a_record() -> Iter[int]:
+    shown = Shown(*from_range(3).split())
+    return shown.both
+
+
+class Shared:
+    rewards: ClassVar[Iter[int]] = from_range(3)
+
+    def set_on_the_class(self) -> Iter[int]:
+        left = self.rewards.map(abs)
+        type(self).rewards = from_range(4)
+        return Union(left, self.rewards)
+
+    def set_behind_its_back(self, stream: Iter[int]) -> Iter[int]:
+        left = self.rewards.map(abs)
+        self.__dict__["rewards"] = stream
+        return Union(left, self.rewards)

@@ -18,6 +18,10 @@ class Settings:
     size: int = 0
 
 
+class Defaults:
+    size: int = 0
+
+
 class Size(enum.IntEnum):
     NONE = 0
     SMALL = 2
@@ -128,3 +132,20 @@ def updated() -> Iter[int]:
 
 def a_number_with_a_name() -> Iter[list[int]]:
     return from_range(3).batch(Size.SMALL)
+
+
+def set_by_name() -> Iter[list[int]]:
+    settings = Settings()
+    setattr(settings, "size", 4)  # noqa: B010  # as a loop over arguments does
+    return from_range(3).batch(settings.size)
+
+
+def set_through_its_dictionary() -> Iter[list[int]]:
+    settings = Settings()
+    settings.__dict__["size"] = 4
+    return from_range(3).batch(settings.size)
+
+
+def set_on_the_class() -> Iter[list[int]]:
+    Defaults.size = 4
+    return from_range(3).batch(Defaults.size)
