@@ -15,10 +15,10 @@ from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
-from mypy.nodes import Decorator, TypeInfo
+from mypy.nodes import Decorator, FuncDef, TypeInfo
 from mypy.options import Options
 from mypy.plugin import ClassDefContext, FunctionContext, MethodContext, Plugin, ReportConfigContext
-from mypy.types import TupleType, Type, get_proper_type
+from mypy.types import Instance, TupleType, Type, get_proper_type
 
 from tflow import domain
 from tflow.mypy_plugin import bodies, columns, constructors, literal, shapes, untyped
@@ -70,14 +70,20 @@ class TflowPlugin(Plugin):
         return self.remembered
 
     def is_about_streams(self, fullname: str) -> bool:
-        """True for what is ours or derives from it, and for functions, methods and classes with a parameter that is a stream."""
+        """True for what is ours or derives from it, for functions, methods and classes with a parameter that is a stream, and for
+        those that return a stream or a configuration: what they do may depend on what they are given."""
         if fullname.startswith(("tflow.", "builtins.")):
             return fullname.startswith("tflow.")
         symbol = self.lookup_fully_qualified(fullname)
         if symbol is None:
             return False
-        ours = isinstance(symbol.node, TypeInfo) and any(base.fullname in COMPLETED for base in symbol.node.mro)
-        return ours or signatures_with_streams(symbol.node) is not None
+        node = symbol.node
+        if signatures_with_streams(node) is not None:
+            return True
+        made = get_proper_type(shapes.returned_by(node.type)) if isinstance(node, FuncDef) else None
+        info = made.type if isinstance(made, Instance) else node
+        ours = isinstance(info, TypeInfo) and any(base.fullname in COMPLETED for base in info.mro)
+        return ours or shapes.mentions_stream(made)
 
     # ------------------------------------------------------------------- hooks
 

@@ -17,7 +17,8 @@ Loop = nodes.ForStmt | nodes.GeneratorExpr | nodes.DictionaryComprehension
 LEAVES = (nodes.BreakStmt, nodes.ContinueStmt, nodes.ReturnStmt, nodes.RaiseStmt)
 SAME_ITEMS = {f"builtins.{name}" for name in ("list", "tuple", "sorted", "reversed", "set", "iter")}
 HARMLESS = ("builtins.", "tflow.")
-"""What is called with a list or a mapping and does not change it."""
+"""What is called with a list, a mapping or an object and does not change it; and what does."""
+HARMFUL = {"builtins.setattr", "builtins.delattr", "builtins.vars"}
 
 
 class Bindings:
@@ -47,6 +48,10 @@ class Bindings:
             if isinstance(statement, nodes.AssignmentStmt):
                 end = statement.end_line or statement.line, statement.end_column or 0
                 found += [(name, made, end) for target in statement.lvalues for name, made in pairs(target, statement.rvalue)]
+            elif isinstance(statement, nodes.OperatorAssignmentStmt) and isinstance(statement.lvalue, NameExpr):
+                end = statement.end_line or statement.line, statement.end_column or 0
+                whole = nodes.OpExpr(statement.op, statement.lvalue, statement.rvalue)
+                found += [(name, made, end) for name, made in pairs(statement.lvalue, whole)]
         return found
 
     @cached_property
@@ -86,7 +91,8 @@ class Bindings:
         for node in inside:
             if isinstance(node, CallExpr):
                 by = node.callee.fullname if isinstance(node.callee, RefExpr) else ""
-                given = [] if by.startswith(HARMLESS) else list(node.args)
+                whole = [each for each, kind in zip(node.args, node.arg_kinds, strict=True) if not kind.is_star()]
+                given = [] if by.startswith(HARMLESS) and by not in HARMFUL else whole  # `*items` and `**options` hand on copies
                 if isinstance(node.callee, nodes.MemberExpr) and node.callee.name in tree.CHANGES:
                     given.append(node.callee.expr)
                 found |= {each.node for each in given if isinstance(each, NameExpr) and isinstance(each.node, Var)}
@@ -112,6 +118,13 @@ class Bindings:
         return found
 
 
+def of(scope: MypyFile | FuncItem, known: tree.Definitions) -> Bindings:
+    """The names of a scope, looked at once."""
+    if not isinstance(known.more, Bindings):
+        known.more = Bindings(scope, known)
+    return known.more
+
+
 def pairs(target: Expression, made: Expression) -> Iterator[tuple[Var, Expression | None]]:
     """The variables of an assignment, each with what it is set to."""
     if isinstance(target, NameExpr) and isinstance(target.node, Var):
@@ -126,6 +139,8 @@ def item(made: Expression | None, place: int) -> Expression | None:
     """One part of what is written down; all of it for a negative place."""
     if place < 0:
         return made
+    if isinstance(made, (NameExpr, nodes.MemberExpr, nodes.IndexExpr)):
+        return nodes.IndexExpr(made, nodes.IntExpr(place))
     shown = made.items if isinstance(made, (nodes.TupleExpr, nodes.ListExpr)) else []
     starred = any(isinstance(each, nodes.StarExpr) for each in shown)
     return shown[place] if place < len(shown) and not starred else None

@@ -27,6 +27,7 @@ from tflow.mypy_plugin import (
     columns,
     ends,
     flow,
+    helpers,
     inferred,
     linear,
     literal,
@@ -110,7 +111,8 @@ def calls(api: Checker, scopes: tree.Scopes, *, strict: bool) -> None:
     trial = literal.Trial(api, scopes)
     typed = CallRules(api, scopes, trial)
     named = partial(policy.look, api, scopes)
-    rules: list[Callable[[CallExpr], object]] = [typed.check, named, trial.check, partial(travel.check, api, scopes)]
+    helped = helpers.Helpers(api, scopes).check
+    rules: list[Callable[[CallExpr], object]] = [typed.check, named, trial.check, helped, partial(travel.check, api, scopes)]
     nodes = next(iter(scopes)).nodes
     expected = {id(each) for node in nodes if isinstance(node, WithStmt) and swallows(api, node) for each in tree.own(node.body)}
     for node in reversed(nodes):

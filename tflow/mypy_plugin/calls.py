@@ -4,6 +4,7 @@ rules about types."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 from mypy.argmap import map_actuals_to_formals
@@ -12,7 +13,7 @@ from mypy.nodes import CallExpr, Decorator, Expression, MemberExpr, RefExpr, Sym
 from mypy.types import AnyType, CallableType, Instance, Overloaded, Type, get_proper_type
 
 from tflow import sentences
-from tflow.mypy_plugin import columns, flow, literal, placement, policy, proposals, shapes, sync, tree
+from tflow.mypy_plugin import columns, flow, literal, placement, proposals, shapes, sync, tree
 from tflow.mypy_plugin.labels import Labels, source
 from tflow.mypy_plugin.report import ABOUT_TYPES, Checker, of_kind, report, said_of, withdraw
 from tflow.mypy_plugin.site import CallSite
@@ -34,9 +35,6 @@ class CallRules:
     def check(self, call: CallExpr) -> None:
         """Say in better words what mypy does not like about the streams of a call."""
         callee = call.callee
-        picked = policy.picks().get(callee.fullname) if isinstance(callee, RefExpr) else None
-        if picked is not None:
-            policy.check(self.api, self.labels.scopes, call, picked)
         if isinstance(callee, MemberExpr) and callee.name in FEEDS and len(call.args) > 1:
             self.fed(call, callee)
         if isinstance(callee, MemberExpr) and callee.name == "take":
@@ -46,10 +44,11 @@ class CallRules:
         if not said_of(self.api, call):
             return
         if isinstance(callee, MemberExpr):
-            receiver = shapes.stream(self.type_of(callee.expr))
-            rule = METHODS.get(callee.name) if receiver is not None else None
-            if rule is not None and receiver is not None and call.args:
-                rule(self, call, callee, receiver)
+            receivers = shapes.streams(self.type_of(callee.expr))
+            rule = METHODS.get(callee.name)
+            if rule is not None and receivers and call.args:
+                for receiver in receivers:  # one of several, if a condition decides
+                    rule(self, call, callee, receiver)
                 return
         declared = self.declared(callee)
         if declared is not None:
@@ -68,7 +67,7 @@ class CallRules:
 
     def applied(self, call: CallExpr, callee: MemberExpr, receiver: Instance) -> None:
         """``stream.for_each(op)``, ``par_for_each``, ``call`` and ``hand_off``."""
-        given, actor = argument(call, "op", PLACES[callee.name]), None
+        given, actor = tree.argument(call, "op", PLACES[callee.name]), None
         found = self.alone(given, call) if given is not None else None
         if given is None or found is None or isinstance(get_proper_type(found), AnyType):
             return
@@ -82,14 +81,15 @@ class CallRules:
         if callee.name == "par_for_each":
             actor = receiver.args[2]
         elif callee.name != "for_each":
-            owner = shapes.as_base(self.type_of(call.args[0]), shapes.ACTORS)
+            owner = shapes.as_base(self.alone(call.args[0], call) or self.type_of(call.args[0]), shapes.ACTORS)
             actor = owner.args[0] if owner is not None else shapes.ANYTHING
         name = shapes.name_of(found)
-        broken(self.site(given, callee.expr, receiver, name, callee.name, op.args[0], op.args[2], actor))
+        site = self.site(given, callee.expr, receiver, name, callee.name, op.args[0], op.args[2], actor)
+        broken(replace(site, call=call if callee.name in FEEDS else None))
 
     def fed(self, call: CallExpr, callee: MemberExpr) -> None:
         """``stream.call(actor, op)`` with an operator that reads whatever its actor reads, which the type of the actor says."""
-        receiver, given = shapes.as_base(self.type_of(callee.expr), shapes.ITER), argument(call, "op", PLACES[callee.name])
+        receiver, given = shapes.as_base(self.type_of(callee.expr), shapes.ITER), tree.argument(call, "op", PLACES[callee.name])
         actor = shapes.as_base(self.type_of(call.args[0]), shapes.FED_ACTOR)
         op = shapes.as_base(self.type_of(given), shapes.OP) if given is not None else None
         read = shapes.as_base(op.args[0], shapes.BATCH) if op is not None else None
@@ -157,7 +157,7 @@ class CallRules:
             return
         driver = bare.type.fullname == shapes.ITER
         called = "every input" if function in ("Union", "ParUnion") or parameter is None else parameter
-        if placement.other_kind(self.api, self.labels, function, called, given, found, driver=driver):
+        if placement.other_kind(self.api, self.labels, function, called, given, found, driver=driver, call=call):
             return
         have = shapes.as_base(found, bare.type.fullname)
         if have is not None:
@@ -220,13 +220,6 @@ METHODS: dict[str, Callable[[CallRules, CallExpr, MemberExpr, Instance], None]] 
     **dict.fromkeys(("map", "par_map"), CallRules.mapped),
     **dict.fromkeys(("zip", "par_zip"), CallRules.zipped),
 }
-
-
-def argument(call: CallExpr, name: str, place: int) -> Expression | None:
-    """An argument by its name, or by its place."""
-    if name in call.arg_names:
-        return call.args[call.arg_names.index(name)]
-    return call.args[place] if place < len(call.args) and call.arg_names[place] is None else None
 
 
 def fits(call: CallExpr, signature: CallableType) -> bool:

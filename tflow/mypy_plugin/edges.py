@@ -19,6 +19,8 @@ class Use:
     where: Context
     copy: int = 0
     """Of several that stand at one place, such as the members of a list."""
+    turn: int = 0
+    """The turn of a loop in which it is consumed; all turns have different numbers."""
 
     @property
     def place(self) -> tuple[int, int, int]:
@@ -76,6 +78,8 @@ class Members:
     members: tuple[Value | None, ...]
     keys: tuple[object, ...] | None = None
     """Of a dictionary."""
+    fields: tuple[str, ...] = ()
+    """Of a named tuple, or a dataclass: the attributes."""
 
     def streams(self) -> Iterator[StreamEdge]:
         """All streams in it, one as often as it is there."""

@@ -74,7 +74,24 @@ class OfFile:
     def __init__(self, file: nodes.MypyFile) -> None:
         self.defs = file.defs
         self.classes = [node.info for node in tree.walk(file) if isinstance(node, nodes.ClassDef)]
-        self.set = tree.Definitions(file).set
+        self.set = tree.definitions(file).set
+        self.set_on_classes = {target.name for node in tree.walk(file) for target in attributes_set(node) if on_class(target)}
+        """Attributes that are set on classes themselves, wherever that happens."""
+
+
+def attributes_set(node: nodes.Node) -> list[MemberExpr]:
+    """The attributes that a statement sets."""
+    targets = node.lvalues if isinstance(node, nodes.AssignmentStmt) else tree.targets(node)
+    return [target for target in targets if isinstance(target, MemberExpr)]
+
+
+def on_class(target: MemberExpr) -> bool:
+    """True for ``Settings.size``, ``cls.size`` and ``type(self).size``."""
+    owner = target.expr
+    if isinstance(owner, nodes.CallExpr):
+        return isinstance(owner.callee, RefExpr) and owner.callee.fullname == "builtins.type"
+    found = owner.node if isinstance(owner, RefExpr) else None
+    return isinstance(found, TypeInfo) or (isinstance(found, Var) and found.is_cls)
 
 
 LOOKED_AT: list[OfFile] = []

@@ -12,7 +12,7 @@ from mypy import nodes
 from mypy.nodes import CallExpr, Expression, MemberExpr, NameExpr, RefExpr, StrExpr, Var
 from mypy.types import Instance, LiteralType, Type, get_proper_type
 
-from tflow.mypy_plugin import bindings, shapes, tree
+from tflow.mypy_plugin import bindings, constants, effects, shapes, tree
 from tflow.mypy_plugin.bindings import Bindings
 from tflow.mypy_plugin.labels import TypeOf
 from tflow.mypy_plugin.report import Checker
@@ -199,32 +199,50 @@ class Known:
         if isinstance(expr, NameExpr) and isinstance(expr.node, Var):
             return self.variable(expr, expr.node)
         if isinstance(expr, MemberExpr):
-            default = self.class_default(expr)
-            if default is not None:
-                return self.within(tree.Scopes(self.api.tree)).value(default)
+            made = self.field(expr)
+            if made is not None:
+                return made[0].value(made[1])
         if isinstance(expr, MemberExpr) and isinstance(expr.expr, NameExpr):
             return self.attribute(expr, expr.expr)
         raise Unknown
 
-    def class_default(self, expr: MemberExpr) -> Expression | None:
-        """What the body of a class sets an attribute to, if it is asked of the class, or of an object to which nothing was given:
-        ``Settings.size``, ``Settings().size``."""
+    def field(self, expr: MemberExpr) -> tuple[Known, Expression] | None:
+        """What an attribute of a class, or of an object that is made where it can be seen, is set to, and who knows its value:
+        ``Settings.size``, ``Settings().size``, ``settings.size`` after ``settings = Settings(size=3)``."""
         owner: Expression | None = expr.expr
         if isinstance(owner, NameExpr) and isinstance(owner.node, Var) and not owner.node.is_self:
+            if self.may_differ(owner.node):
+                return None
             owner = self.setting(owner, owner.node)
-        made = owner.callee if isinstance(owner, CallExpr) and not owner.args else owner
+        made = owner.callee if isinstance(owner, CallExpr) else owner
         info = made.node if isinstance(made, RefExpr) else None
         if not isinstance(info, nodes.TypeInfo) or info.is_enum or attribute_settings(info, expr.name):
             return None
+        if expr.name in effects.of_file(self.api.tree).set_on_classes:
+            return None
+        if isinstance(owner, CallExpr) and owner.args:
+            fields = shapes.fields_of(info)
+            if expr.name not in fields or any(kind.is_star() for kind in owner.arg_kinds):
+                return None
+            given = tree.argument(owner, expr.name, fields.index(expr.name))
+            if given is not None:
+                return self, given
         set_here = [node for node in info.defn.defs.body if isinstance(node, nodes.AssignmentStmt)]
         found = [node.rvalue for node in set_here if any(getattr(each, "name", "") == expr.name for each in node.lvalues)]
-        return found[0] if len(found) == 1 and not isinstance(found[0], nodes.TempNode) else None
+        default = found[0] if len(found) == 1 and not isinstance(found[0], nodes.TempNode) else None
+        return (self.within(tree.Scopes(self.api.tree)), default) if default is not None else None
+
+    def may_differ(self, variable: Var) -> bool:
+        """True if the attributes of an object may have been set since it was made."""
+        t = get_proper_type(variable.type)
+        settings = t.type.metadata.get("dataclass", {}) if isinstance(t, Instance) else {}
+        return not settings.get("frozen", False) and self.is_given_away(variable)
 
     def bound(self) -> list[Bindings]:
         """The names of each scope."""
         known = list(self.scopes)
         for each, scope in zip(known[len(self.scanned) :], self.scopes.scopes[len(self.scanned) :], strict=True):
-            self.scanned.append(Bindings(scope, each))
+            self.scanned.append(bindings.of(scope, each))
         return self.scanned
 
     def is_tested(self, variable: Var) -> bool:
@@ -295,7 +313,7 @@ class Known:
     def within(self, scopes: tree.Scopes) -> Known:
         """The same in other scopes."""
         other = type(self)(self.api, scopes)
-        other.depth = self.depth
+        other.depth, other.type_of = self.depth, self.type_of
         return other
 
 
@@ -325,13 +343,16 @@ def has_subclass(file: nodes.MypyFile, info: nodes.TypeInfo) -> bool:
 
 
 def literal_value(t: Type | None) -> object:
-    """The value of a constant, or of a member of an enum of strings, as far as its type tells."""
+    """The value of a constant, or of a member of an enum of strings or numbers, as far as its type tells."""
     found = get_proper_type(t) if t is not None else None
     if isinstance(found, Instance) and found.last_known_value is not None:
         found = found.last_known_value
     if not isinstance(found, LiteralType):
         return None
-    return shapes.member_value(found.fallback.type, str(found.value)) if found.is_enum_literal() else found.value
+    if not found.is_enum_literal():
+        return found.value
+    value = constants.member(found.fallback.type, str(found.value))
+    return value if isinstance(value, (int, str)) else None
 
 
 def member_of(expr: MemberExpr) -> str | None:

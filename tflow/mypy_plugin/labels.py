@@ -10,6 +10,7 @@ from importlib import import_module
 
 from mypy.nodes import (
     CallExpr,
+    ConditionalExpr,
     Expression,
     FloatExpr,
     IndexExpr,
@@ -93,6 +94,8 @@ class Labels:
                 return f"branch {branch[1]}"
             made = self.scopes.definition(expr.node)
             return expr.name if made is None or isinstance(made, NameExpr) else self.of(made)
+        if isinstance(expr, ConditionalExpr):
+            return " or ".join(dict.fromkeys((self.of(expr.if_expr), self.of(expr.else_expr))))
         if isinstance(expr, CallExpr):
             return self.call(expr)
         return source(expr)

@@ -32,6 +32,7 @@ class Trial(Trials):
 
     def check(self, call: CallExpr) -> None:
         """Report what the call would raise."""
+        call = self.whole(call)
         if self.made.get(id(call), NOTHING) is not NOTHING or not worth_trying(call):
             return
         self.about = call

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import reduce
+from itertools import count
 from typing import TypeVar
 
 from mypy import nodes
@@ -36,6 +38,9 @@ class Names:
         self.joins: dict[tuple[Var, frozenset[int]], StreamEdge] = {}
         self.named: dict[tuple[int, int, int], StreamEdge] = {}
         self.said: set[tuple[int, int, int]] = set()
+        self.turn = 0
+        """The turn of the innermost loop that is being traversed."""
+        self.turns = count(1)
 
     def start(self) -> State:
         """What is known before anything has run."""
@@ -59,10 +64,14 @@ class Names:
             self.give_name(target, target.node, made, value, state, place)
         elif isinstance(target, nodes.IndexExpr) and isinstance(target.base, NameExpr) and isinstance(target.base.node, Var):
             self.put(target.base.node, target.index, value, state)
+        elif isinstance(target, MemberExpr) and (record := self.record(target.expr, state)) and target.name in record.fields:
+            self.exchange(target, record, value, state)
         else:
             self.let_go(value)
-            if isinstance(target, MemberExpr) and (key := attribute(target)) is not None:
-                state.attributes.pop(key, None)
+            if isinstance(target, MemberExpr):  # whoever has an attribute of that name: `type(self).shared = ...`
+                state.attributes = {key: edge for key, edge in state.attributes.items() if key[1] != target.name}
+            elif isinstance(target, nodes.IndexExpr) and isinstance(target.base, MemberExpr) and target.base.name == "__dict__":
+                state.attributes = {key: edge for key, edge in state.attributes.items() if not key[1]}
 
     def give_name(
         self, target: NameExpr, variable: Var, made: Expression, value: Value | None, state: State, place: int | None
@@ -70,8 +79,8 @@ class Names:
         """``name = value``."""
         state.held.pop(variable, None)
         state.attributes = {key: edge for key, edge in state.attributes.items() if key[0] is not variable}
-        if isinstance(made, nodes.ListExpr) and not made.items and shapes.mentions_stream(self.type_of(target) or variable.type):
-            value = Members(())
+        if isinstance(made, nodes.ListExpr) and not made.items:  # what it is a list of may be known later only
+            value = Members(()) if any(map(shapes.mentions_stream, (self.type_of(target), variable.type))) else value
         if isinstance(value, (Members, Method)):
             state.names.pop(variable, None)
             state.facts.assign(target, None, is_object=True, is_true=shapes.is_true(self.type_of(made)))
@@ -89,8 +98,9 @@ class Names:
         if value is None:
             state.names.pop(variable, None)
             return
-        if target.name == "_":  # how one says that something is not needed
-            value.mark(released=True)
+        if target.name == "_":  # how one says that something is not needed; the other branches of a split wait all the same
+            if value.branch is None:
+                value.mark(released=True)
             return
         if value.where is None and not value.parts:
             value = self.at(target, value)
@@ -112,6 +122,7 @@ class Names:
     def put(self, variable: Var, index: Expression, value: Value | None, state: State) -> None:
         """``streams["left"] = stream``."""
         listed, at = state.held.get(variable), state.facts.constant(index)
+        self.keep(value, index)
         if isinstance(listed, Members) and listed.keys is not None and at is not MISSING:
             kept = [(key, member) for key, member in zip(listed.keys, listed.members, strict=True) if key != at]
             keys, members = zip(*kept, (at, value), strict=True)
@@ -121,6 +132,30 @@ class Names:
         if isinstance(listed, Members):
             self.let_go(listed)
             state.held.pop(variable)
+
+    @staticmethod
+    def keep(value: Value | None, where: Context) -> None:
+        """It is put where it can be taken out again, more than once."""
+        if isinstance(value, StreamEdge) and value.where is None and not value.parts:
+            value.where = where
+
+    def record(self, expr: Expression, state: State) -> Members | None:
+        """The record that a name stands for, such as a dataclass of streams."""
+        held = state.held.get(expr.node) if isinstance(expr, NameExpr) and isinstance(expr.node, Var) else None
+        return held if isinstance(held, Members) and held.fields else None
+
+    def open_up(self, record: Members | None, state: State) -> None:
+        """Something else than its fields is asked of a record: what that does with them is not known."""
+        if record is not None:
+            self.let_go(record)
+            state.held = {name: held for name, held in state.held.items() if held is not record}
+
+    def exchange(self, target: MemberExpr, record: Members, value: Value | None, state: State) -> None:
+        """``record.stream = record.stream.map(f)``, under all names of the record."""
+        self.keep(value, target)
+        named = zip(record.fields, record.members, strict=True)
+        other = replace(record, members=tuple(value if name == target.name else member for name, member in named))
+        state.held.update({name: other for name, held in state.held.items() if held is record})
 
     def let_go(self, value: Value | None) -> None:
         """It goes where it cannot be followed."""
@@ -217,7 +252,7 @@ class Names:
             self.let_go(value)
             return
         edge = value
-        use = Use(by, where, copy)
+        use = Use(by, where, copy, self.turn)
         first = state.used.get(edge)
         if self.strict and first is not None and not edge.plan and not edge.released:
             self.say_twice(edge, first, use)
@@ -231,7 +266,7 @@ class Names:
             return
         for edge, use in others:
             for other, first in mine:
-                if other is edge and first.place != use.place and not edge.plan and not edge.released:
+                if other is edge and (first.place, first.turn) != (use.place, use.turn) and not edge.plan and not edge.released:
                     self.say_twice(edge, *sorted((first, use), key=lambda each: each.place))
 
     def say_twice(self, edge: StreamEdge, first: Use, second: Use) -> None:

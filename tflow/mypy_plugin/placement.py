@@ -44,12 +44,20 @@ def broken(site: CallSite) -> bool:
     return True
 
 
-def other_kind(api: Checker, labels: Labels, where: str, name: str, given: Expression, t: Type, *, driver: bool) -> bool:
+def other_kind(
+    api: Checker, labels: Labels, where: str, name: str, given: Expression, t: Type, *, driver: bool, call: Context | None = None
+) -> bool:
     """Report a parallel stream where one on the driver is needed, or the other way round."""
     if shapes.as_base(t, shapes.PAR_ITER if driver else shapes.ITER) is None:
         return False
     wanted = sentences.DRIVER_STREAM if driver else sentences.PARALLEL_STREAM
-    report(api, CODE, sentences.wrong_argument(where, name, wanted, f"<{shapes.name_of(t)} {labels.of(given)}>"), given)
+    report(
+        api,
+        CODE,
+        sentences.wrong_argument(where, name, wanted, f"<{shapes.name_of(t)} {labels.of(given)}>"),
+        given,
+        instead_of=call,
+    )
     return True
 
 

@@ -55,50 +55,51 @@ def called(api: Checker, callee: Expression) -> str:
     return found.node.fullname if found is not None and found.node is not None else ""
 
 
-def argument(call: CallExpr, name: str, place: int = -1) -> Expression | None:
-    """An argument by its name, or by its place."""
-    if name in call.arg_names:
-        return call.args[call.arg_names.index(name)]
-    return call.args[place] if 0 <= place < len(call.args) and call.arg_names[place] is None else None
-
-
 # --------------------------------------------------------------------------- what is picked
 
 
-def check(api: Checker, scopes: tree.Scopes, call: CallExpr, picked: str) -> None:
-    """``Select(stream, policy=...)``: the part that ``picked`` names must be there."""
-    stream, name = argument(call, "stream", 0), argument(call, picked)
-    found = shapes.as_base(api.lookup_type_or_none(stream), shapes.ITER) if stream is not None else None
-    batch = shapes.as_base(found.args[0], shapes.MULTI_BATCH) if found is not None else None
-    if stream is not None and name is not None and batch is not None:
-        known = shapes.literals(batch.args[1]) or names_of(stream, Known(api, scopes))
-        missing(api, scopes, call, name, known, public_name(call))
+def check(api: Checker, scopes: tree.Scopes, call: CallExpr) -> None:
+    """``Select(stream, policy=...)``, and all else that names a part: it must be there."""
+    by, found = called(api, call.callee), wrong_name(call, Known(api, scopes))
+    if found is not None:
+        name, wrong, names = found
+        fixes = partial(proposals.instead, api, name, wrong, sentences.near(wrong, names))
+        report(api, CODE, sentences.policy(wrong, names, public_name(call)), name, instead_of=call, fixes=fixes)
+    elif by in picks() and tree.argument(call, picks()[by]) is None:
+        names, wanted = names_for(call, Known(api, scopes)), usual(by)
+        if names and isinstance(wanted, str) and wanted not in names:
+            report(api, CODE, sentences.policy(wanted, names, public_name(call)), call, instead_of=call)
 
 
 def look(api: Checker, scopes: tree.Scopes, call: CallExpr) -> None:
-    """What else names a part: learners, sub-flows, what maps to parts, and what stores them."""
+    """What maps to parts, and what stores them."""
     by = called(api, call.callee)
     if by in maps():
         mapped(api, scopes, call, by)
     if by in picks():
-        known = Known(api, scopes)
-        name = argument(call, picks()[by])
-        names = next((found for each in actors(api, call) if (found := parts_of(api, each, known))), [])
-        if name is not None:
-            missing(api, scopes, call, name, names, public_name(call))
-        elif names and isinstance(usual(by), str) and usual(by) not in names:
-            report(api, CODE, sentences.policy(str(usual(by)), names, public_name(call)), call, instead_of=call)
+        check(api, scopes, call)
     if isinstance(call.callee, MemberExpr) and call.callee.name == "for_each" and call.args:
         stored(api, Known(api, scopes), call.callee.expr, call.args[0])
 
 
-def missing(api: Checker, scopes: tree.Scopes, call: CallExpr, name: Expression, names: list[str], where: str) -> None:
-    """Report a name that is not there."""
-    wanted = shapes.literals(api.lookup_type_or_none(name)) or Known(api, scopes).possible(name, call)
+def wrong_name(call: CallExpr, known: Known) -> tuple[Expression, str, list[str]] | None:
+    """The argument that names a part which is not there, its name, and those that there are."""
+    by = called(known.api, call.callee)
+    name = tree.argument(call, picks()[by]) if by in picks() else None
+    if name is None:
+        return None
+    names = names_for(call, known)
+    wanted = known.possible(name, call) or shapes.literals(known.type_of(name)) or []
     wrong = [each for each in wanted if isinstance(each, str) and names and each not in names]
-    if wrong:
-        fixes = partial(proposals.instead, api, name, wrong[0], sentences.near(wrong[0], names))
-        report(api, CODE, sentences.policy(wrong[0], names, where), name, instead_of=call, fixes=fixes)
+    return (name, wrong[0], names) if wrong else None
+
+
+def names_for(call: CallExpr, known: Known) -> list[str]:
+    """The parts of which a call picks one: those of the stream, or of the actors, that it is given."""
+    stream = tree.argument(call, "stream", 0)
+    if stream is not None and (typed := names_in_type(stream, known)) is not None:
+        return typed or names_of(stream, known)
+    return next((names for each in actors(call, known) if (names := parts_of(each, known))), [])
 
 
 def public_name(call: CallExpr) -> str:
@@ -106,6 +107,7 @@ def public_name(call: CallExpr) -> str:
     return call.callee.name if isinstance(call.callee, (NameExpr, MemberExpr)) else "this"
 
 
+@cache
 def usual(fullname: str) -> object:
     """The part that is picked if none is named."""
     found = public(fullname)
@@ -113,15 +115,15 @@ def usual(fullname: str) -> object:
     return parameter.default if parameter is not None else None
 
 
-def actors(api: Checker, call: CallExpr) -> list[Expression]:
+def actors(call: CallExpr, known: Known) -> list[Expression]:
     """What a call has to do with that has parts: its arguments, or what it is a method of."""
     given = [*call.args, *([call.callee.expr] if isinstance(call.callee, MemberExpr) else [])]
-    return [each for each in given if shapes.as_base(api.lookup_type_or_none(each), shapes.ACTORS) is not None]
+    return [each for each in given if shapes.as_base(known.type_of(each), shapes.ACTORS) is not None]
 
 
-def parts_of(api: Checker, expr: Expression, known: Known) -> list[str]:
+def parts_of(expr: Expression, known: Known) -> list[str]:
     """The parts of actors: as their type says, or as they are made."""
-    t = get_proper_type(api.lookup_type_or_none(expr))
+    t = get_proper_type(known.type_of(expr))
     if not isinstance(t, Instance):
         return []
     lone = [name for each in t.type.mro if (name := domain.lone().get(each.fullname))]
@@ -133,7 +135,7 @@ def parts_of(api: Checker, expr: Expression, known: Known) -> list[str]:
 
 def mapped(api: Checker, scopes: tree.Scopes, call: CallExpr, by: str) -> None:
     """``policy_of=``: all that it returns must be there."""
-    given = argument(call, maps()[by])
+    given = tree.argument(call, maps()[by])
     known = Known(api, scopes)
     names = names_of(call, known)
     wrong = [each for each in returned(given, known) if each not in names] if given is not None and names else []
@@ -196,7 +198,7 @@ def values_in(expr: Expression, known: Known) -> list[str]:
 def stored(api: Checker, known: Known, stream: Expression, op: Expression) -> None:
     """``stream.for_each(StoreToBuffer(replay))``: whatever the stream brings must have a place there."""
     by = called(api, op.callee) if isinstance(op, CallExpr) else ""
-    into = argument(op, stores()[by], 0) if isinstance(op, CallExpr) and by in stores() else None
+    into = tree.argument(op, stores()[by], 0) if isinstance(op, CallExpr) and by in stores() else None
     if into is None:
         return
     found = shapes.as_base(api.lookup_type_or_none(stream), shapes.ITER)
@@ -218,7 +220,7 @@ def names_of(expr: Expression, known: Known) -> list[str]:
     if isinstance(expr, NameExpr) and isinstance(expr.node, Var):
         branch = known.scopes.branch(expr.node)
         made = branch[0] if branch else known.setting(expr, expr.node) or known.source(expr.node)
-        return names_of(made, known) if made is not None else []
+        return names_in_type(made, known) or names_of(made, known) if made is not None else []
     if isinstance(expr, MemberExpr) and isinstance(expr.expr, NameExpr):
         found = known.attribute_setting(expr, expr.expr)
         return names_of(found[1], known.within(found[0])) if found is not None else []
@@ -229,9 +231,16 @@ def names_of(expr: Expression, known: Known) -> list[str]:
     by = expr.callee.fullname if isinstance(expr.callee, RefExpr) else ""
     if by in named_by():
         places = enumerate(named_by()[by])
-        given = [each for place, name in places if (each := argument(expr, name, place)) is not None]
+        given = [each for place, name in places if (each := tree.argument(expr, name, place)) is not None]
         return names_in(given[0], known) if given else []
     return names_of(expr.args[0], known) if by.startswith("tflow.") and expr.args else []
+
+
+def names_in_type(stream: Expression, known: Known) -> list[str] | None:
+    """The policies that the type of a stream names; None if it has no batches of several policies."""
+    found = shapes.as_base(known.type_of(stream), shapes.ITER)
+    batch = shapes.as_base(found.args[0], shapes.MULTI_BATCH) if found is not None else None
+    return None if batch is None else shapes.literals(batch.args[1]) or []
 
 
 def names_in(expr: Expression, known: Known) -> list[str]:

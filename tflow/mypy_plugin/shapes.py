@@ -70,6 +70,15 @@ DEEPEST = 8
 """How far into types is looked: an alias may contain itself."""
 
 
+def streams(t: Type | None) -> list[Instance]:
+    """A stream, or all that one of several may be; nothing if it may be something else than None."""
+    proper = get_proper_type(t) if t is not None else None
+    items = proper.items if isinstance(proper, UnionType) else [proper]
+    found = [stream(each) for each in items if not isinstance(get_proper_type(each), NoneType)]
+    known = [each for each in found if each is not None]
+    return known if len(known) == len(found) else []
+
+
 def mentions_stream(t: Type | None, depth: int = 0) -> bool:
     """True for a stream and for what contains one: a tuple, a list, a union."""
     proper = get_proper_type(t) if t is not None else None
@@ -105,6 +114,28 @@ def literals(t: Type | None) -> list[str] | None:
             return None
         found.append(value)
     return found
+
+
+def fields_of(info: nodes.TypeInfo) -> list[str]:
+    """The parameters of a dataclass, or a named tuple, that only keeps what it is given."""
+    if "dataclass" in info.metadata:
+        symbol = info.get("__init__")
+        own = symbol is not None and not symbol.plugin_generated
+        made = symbol.node if symbol is not None and not own and info.get("__post_init__") is None else None
+    else:
+        symbol = info.names.get("__new__") if info.is_named_tuple else None
+        made = symbol.node if symbol is not None else None
+    signature = made.type if isinstance(made, nodes.FuncDef) else None
+    names = signature.arg_names[1:] if isinstance(signature, CallableType) else []
+    return [name for name in names if name is not None]
+
+
+def returned_by(t: Type | None) -> Type | None:
+    """What a function returns."""
+    found = get_proper_type(t) if t is not None else None
+    if isinstance(found, Overloaded):
+        return returned_by(found.items[0])
+    return found.ret_type if isinstance(found, CallableType) else None
 
 
 def member_value(info: nodes.TypeInfo, name: str) -> str | None:

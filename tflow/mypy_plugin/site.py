@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from mypy.nodes import Expression
+from mypy.nodes import Context, Expression
 from mypy.types import Type
 
 from tflow.mypy_plugin import shapes
@@ -34,6 +34,8 @@ class CallSite:
     """What mypy says of the operator by itself, which is another matter."""
     actor: Type | None = None
     """The class of the actor that it runs in; None on the driver."""
+    call: Context | None = None
+    """The call of which mypy may only have said that it cannot infer it."""
 
     @property
     def upstream(self) -> str:
@@ -48,4 +50,4 @@ class CallSite:
 
     def report(self, code: str, sentence: str, fixes: Fixes | None = None) -> None:
         """Say what is wrong here."""
-        report(self.api, code, sentence, self.where, keep=self.keep, fixes=fixes)
+        report(self.api, code, sentence, self.where, keep=self.keep, fixes=fixes, instead_of=self.call)

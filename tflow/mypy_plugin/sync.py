@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from mypy.nodes import CallExpr, Expression, MemberExpr, NameExpr, RefExpr, Var
+from mypy.nodes import CallExpr, ConditionalExpr, Expression, MemberExpr, NameExpr, RefExpr, Var
 from mypy.types import Type
 
 from tflow import sentences
@@ -55,6 +55,9 @@ def culprit_of(stream: Expression, labels: Labels) -> Expression:
         branch = labels.scopes.branch(stream.node)
         made = branch[0] if branch else labels.scopes.definition(stream.node)
         return stream if made is None else culprit_of(made, labels)
+    if isinstance(stream, ConditionalExpr):
+        guilty = [each for each in (stream.if_expr, stream.else_expr) if asynchronous(labels.type_of(each))]
+        return culprit_of(guilty[0], labels) if guilty else stream
     if not isinstance(stream, CallExpr):
         return stream
     inputs = list(stream.args)

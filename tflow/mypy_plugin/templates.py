@@ -84,6 +84,7 @@ def stand_in(called: str, annotation: str) -> tuple[Kind, object]:
     return "plain", called if annotation == "str" else number(called)
 
 
+@cache
 def parameters_of(kind: str, method: str) -> tuple[list[str], str | None]:
     """The names of the parameters of a method that can be given by place, and the one that takes all others."""
     found = getattr(stand_in_stream(kind), method, None)

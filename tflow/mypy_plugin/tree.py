@@ -188,6 +188,8 @@ class Definitions:
         self.nodes = own(scope if isinstance(scope, MypyFile) else scope.body)
         self.changed: set[Var] = set()
         """Variables whose value is changed in place."""
+        self.more: object = None
+        """What ``bindings.py`` finds out besides, once."""
         for argument in () if isinstance(scope, MypyFile) else scope.arguments:
             self.set[argument.variable] = [(None, -1)]
         for node in self.nodes:
@@ -205,6 +207,8 @@ class Definitions:
                     self.add(target, None)
 
     def change(self, expr: Expression) -> None:
+        while isinstance(expr, (nodes.MemberExpr, nodes.IndexExpr)):  # a part of it is changed
+            expr = expr.expr if isinstance(expr, nodes.MemberExpr) else expr.base
         if isinstance(expr, NameExpr) and isinstance(expr.node, Var):
             self.changed.add(expr.node)
 
@@ -218,6 +222,8 @@ class Definitions:
             self.add(target.expr, None)
         elif isinstance(target, nodes.IndexExpr):
             self.change(target.base)
+        elif isinstance(target, nodes.MemberExpr):
+            self.change(target.expr)
 
     def of(self, variable: Var) -> Expression | None:
         """What a variable is set to."""
@@ -229,6 +235,19 @@ class Definitions:
         found = self.set.get(variable, ())
         made, place = found[0] if len(found) == 1 else (None, -1)
         return (made, place) if place >= 0 and isinstance(made, nodes.CallExpr) and is_split(made) else None
+
+
+LAST: list[tuple[object, Definitions]] = []
+"""The definitions of a module, for which all of its functions ask; only of the one that was looked at last."""
+
+
+def definitions(scope: MypyFile | FuncItem) -> Definitions:
+    """What variables are set to in a scope."""
+    if not isinstance(scope, MypyFile):
+        return Definitions(scope)
+    if not LAST or LAST[0][0] is not scope.defs:
+        LAST[:] = [(scope.defs, Definitions(scope))]
+    return LAST[0][1]
 
 
 def targets(node: Node) -> list[Expression | None]:
@@ -262,7 +281,7 @@ class Scopes:
     def __iter__(self) -> Iterator[Definitions]:
         yield from self.known
         for scope in self.scopes[len(self.known) :]:  # most questions are answered by the first
-            self.known.append(Definitions(scope))
+            self.known.append(definitions(scope))
             yield self.known[-1]
 
     def definition(self, variable: Var) -> Expression | None:
@@ -276,6 +295,13 @@ class Scopes:
     def branch(self, variable: Var) -> tuple[nodes.CallExpr, int] | None:
         """The split that a variable is a branch of, and which."""
         return next((found for each in self if (found := each.branch(variable)) is not None), None)
+
+
+def argument(call: nodes.CallExpr, name: str, place: int = -1) -> Expression | None:
+    """An argument by its name, or by its place."""
+    if name in call.arg_names:
+        return call.args[call.arg_names.index(name)]
+    return call.args[place] if 0 <= place < len(call.args) and call.arg_names[place] is None else None
 
 
 def is_split(expr: Expression) -> bool:

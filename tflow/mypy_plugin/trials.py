@@ -38,6 +38,7 @@ NOTHING = object()
 """Stands for what could not be made."""
 STARTED, COMPLETED, DESCRIBING = domain.started(), domain.completed(), domain.describing()
 RUN = "tflow.runtime.executor.Run"
+PARTIAL = "functools.partial"
 
 
 class Untouched:
@@ -84,18 +85,42 @@ class Trials(Known):
         """By call: what it makes."""
         self.functions: dict[object, object] = {}
         """By function of the user: what stands for it."""
+        self.wholes: dict[int, CallExpr] = {}
         self.vague: list[object] = []
         """What was made with functions that were replaced, so that it is not known how they are called."""
 
     def within(self, scopes: tree.Scopes) -> Trials:
         other = type(self)(self.api, scopes)
         other.depth, other.made, other.functions, other.vague = self.depth, self.made, self.functions, self.vague
+        other.wholes, other.type_of = self.wholes, self.type_of
         return other
 
     # ------------------------------------------------------------------- calls
 
+    def whole(self, call: CallExpr) -> CallExpr:
+        """The call that a call of a ``partial`` makes; others as they are."""
+        made = call.callee
+        if isinstance(made, NameExpr) and isinstance(made.node, Var):
+            made = self.setting(made, made.node) or made
+        if (
+            not isinstance(made, CallExpr)
+            or not isinstance(made.callee, RefExpr)
+            or made.callee.fullname != PARTIAL
+            or not made.args
+        ):
+            return call
+        if id(call) not in self.wholes:  # it is kept: what is made is known by it
+            replaced = {name for name in call.arg_names if name}
+            first = [each for each in zip(made.args, made.arg_kinds, made.arg_names, strict=True) if each[2] not in replaced][1:]
+            every = [*first, *zip(call.args, call.arg_kinds, call.arg_names, strict=True)]
+            args, kinds, names = [each[0] for each in every], [each[1] for each in every], [each[2] for each in every]
+            self.wholes[id(call)] = CallExpr(made.args[0], args, kinds, names)
+            self.wholes[id(call)].set_line(call)
+        return self.wholes[id(call)]
+
     def call(self, call: CallExpr) -> object:
         """What the call makes; raises what it would raise."""
+        call = self.whole(call)
         target = self.target(call)
         arguments = self.arguments(call, starts=hasattr(target, "starts_nothing"))
         if not arguments.literal and call.args and not is_ours(getattr(target, "__self__", None)):
@@ -434,8 +459,7 @@ def completed(target: Callable[..., object]) -> Callable[..., object]:
                 getattr(made, method)()
         return made
 
-    with suppress(TypeError, ValueError):
-        whole.__signature__ = inspect.signature(target)  # type: ignore[attr-defined]  # inspect reads it
+    whole.__wrapped__ = target  # type: ignore[attr-defined]  # inspect reads it, where somebody asks for the signature
     if hasattr(target, "__self__"):
         whole.__self__ = target.__self__  # type: ignore[attr-defined]  # as a method has it
     return whole

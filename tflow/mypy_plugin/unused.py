@@ -24,7 +24,9 @@ def check(api: Checker, uses: Uses, *, parameters: bool) -> None:
             report(api, CODE, sentences.branch_dropped(label_of_split(split), index, edge.dropped.line), edge.where or split)
         elif edge.branch is not None and edge.where is None and not edge.consumed and not edge.parts:
             unnamed.setdefault(id(edge.branch[0]), []).append(edge.branch)
-        if edge.consumed or edge.released or not edge.owed or edge.where is None or edge.parts or edge.name.startswith("_"):
+        if edge.consumed or edge.released or not edge.owed or edge.where is None or edge.parts:
+            continue
+        if edge.name.startswith("_") and edge.branch is None:
             continue
         if edge.parameter and not parameters:
             continue

@@ -235,17 +235,27 @@ class Uses(Values):
     def inline(self, fn: FuncItem, call: CallExpr, state: State) -> Value | None:
         """A call of a function of this body: its body is traversed here, with what it is given."""
         given = [self.value(argument, state) for argument in call.args]
-        plain = all(kind in (nodes.ARG_POS, nodes.ARG_NAMED) for kind in call.arg_kinds)
-        if not plain or len(self.frames) > MOST_CALLS or any(argument.kind.is_star() for argument in fn.arguments):
-            for value in given:
-                self.let_go(value)
-            self.release_names_in(fn, state)
+        if not all(kind in (nodes.ARG_POS, nodes.ARG_NAMED) for kind in call.arg_kinds):
+            self.called_unknown(fn, given, state)
+            return None
+        return self.entered(fn, list(zip(call.arg_names, given, strict=True)), state)
+
+    def called_unknown(self, fn: FuncItem, given: Sequence[Value | None], state: State) -> None:
+        """Nobody knows what a call of a function of this body does."""
+        for value in given:
+            self.let_go(value)
+        self.release_names_in(fn, state)
+
+    def entered(self, fn: FuncItem, given: Sequence[tuple[str | None, Value | None]], state: State) -> Value | None:
+        """The body of a function is traversed, with arguments, each with its name if it was written."""
+        if len(self.frames) > MOST_CALLS or any(argument.kind.is_star() for argument in fn.arguments):
+            self.called_unknown(fn, [value for _, value in given], state)
             return None
         for argument in fn.arguments:
             state.names.pop(argument.variable, None)
             state.facts.forget(argument.variable)
         by_name = {argument.variable.name: argument.variable for argument in fn.arguments}
-        for place, (name, value) in enumerate(zip(call.arg_names, given, strict=True)):
+        for place, (name, value) in enumerate(given):
             variable = by_name.get(name) if name is not None else fn.arguments[place].variable if place < len(by_name) else None
             if isinstance(value, StreamEdge) and variable is not None:
                 state.names[variable] = value
@@ -333,9 +343,8 @@ class Uses(Values):
             if turn == turns:
                 break
             self.jumps.append(([], []))
-            self.repeats += 1
-            through = self.block(node.body, entering)
-            self.repeats -= 1
+            with self.in_turn():
+                through = self.block(node.body, entering)
             again, out = self.jumps.pop()
             left += out
             paths = self.fewer([*again, *through])

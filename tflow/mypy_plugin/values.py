@@ -11,29 +11,24 @@ from mypy.nodes import CallExpr, Expression, FuncDef, FuncItem, IntExpr, LambdaE
 from mypy.types import AnyType, CallableType, Instance, Overloaded, Type, get_proper_type
 
 from tflow.mypy_plugin import effects, shapes, tree
-from tflow.mypy_plugin.constants import MISSING
+from tflow.mypy_plugin.containers import MOST_COPIES, Containers, call_of
 from tflow.mypy_plugin.edges import Attribute, Members, Method, Sources, State, StreamEdge, Use, Value
+from tflow.mypy_plugin.functional import HIGHER_ORDER
 from tflow.mypy_plugin.labels import source
-from tflow.mypy_plugin.names import Names, attribute
+from tflow.mypy_plugin.names import attribute
 
 RUNS = {"run", "validate"}
 """Methods that do not make a stream part of a plan: it can be used again."""
-MOST_COPIES = 64
-"""More members than that are not followed."""
-SAME_MEMBERS = {"builtins.list", "builtins.tuple", "builtins.reversed", "builtins.sorted", "collections.deque"}
+SAME_MEMBERS = {"builtins.list", "builtins.tuple", "builtins.reversed", "builtins.sorted", "builtins.iter", "collections.deque"}
 MILD = ["looks", "keeps", "consumes"]
 """With overloads, the mildest counts."""
 
 
-class Values(Names):
+class Values(Containers):
     """``value`` is the stream, or the list of streams, that an expression is."""
 
-    local: set[FuncDef]
-    """Functions that are defined inside this body."""
     inside: bool
     """It is the body of a function, not of the module."""
-    repeats = 0
-    """How many loops are being traversed, where nobody knows how often something is taken out of a list."""
 
     def value(self, expr: Expression | None, state: State) -> Value | None:
         """The stream that an expression is, or the list of streams and the like, if it is one. Whatever it consumes on the way is
@@ -124,14 +119,19 @@ class Values(Names):
 
     def member(self, expr: MemberExpr, state: State) -> Value | None:
         """An attribute that is a stream, or a method that is not called here."""
-        own = self.attribute(expr, state)
-        if own is not None:
-            return own
+        record = self.record(expr.expr, state)
+        if record is None or expr.name not in record.fields:
+            self.open_up(record, state)
+            own = self.attribute(expr, state)
+            if own is not None:
+                return own
         found, t = self.value(expr.expr, state), self.type_of(expr)
+        if isinstance(found, Members) and expr.name in found.fields:
+            return found.members[found.fields.index(expr.name)]
         value = found if isinstance(found, StreamEdge) else None
         if value is None:
             return None  # what else a list can do changes no stream
-        if shapes.is_function(t) and shapes.stream(returned_by(t)) is not None:
+        if shapes.is_function(t) and shapes.stream(shapes.returned_by(t)) is not None:
             return Method(value, expr.name)
         if shapes.is_function(t) or shapes.as_base(t, shapes.WITH_COLUMNS):
             value.mark(released=True)
@@ -170,7 +170,7 @@ class Values(Names):
             key = (receiver, name) if receiver is not None and isinstance(owner, Var) and name else (owner, name)
             edge = self.outside(key, expr, state)
             edge.label = edge.label if name == effects.ITSELF else f'"{name}"'
-            mine = edge.sources | {(edge, Use(called, expr))}
+            mine = edge.sources | {(edge, Use(called, expr, turn=self.turn))}
             self.together(sources, mine)
             sources |= mine
             self.consume(edge, called, expr, state)
@@ -183,68 +183,12 @@ class Values(Names):
             return found
         return StreamEdge(called, sources=sources) if sources else None
 
-    def index(self, expr: nodes.IndexExpr, state: State) -> Value | None:
-        """A member of a list."""
-        listed = self.value(expr.base, state)
-        self.value(expr.index, state)
-        if not isinstance(listed, Members):
-            self.let_go(listed)
-            return None
-        at = state.facts.constant(expr.index)
-        if listed.keys is not None and at in listed.keys:
-            return listed.members[len(listed.keys) - 1 - listed.keys[::-1].index(at)]
-        if listed.keys is None and isinstance(at, int) and -len(listed.members) <= at < len(listed.members):
-            return listed.members[at]
-        if listed.keys is None and isinstance(expr.index, nodes.SliceExpr) and expr.index.stride is None:
-            begin, end = (
-                None if each is None else state.facts.constant(each) for each in (expr.index.begin_index, expr.index.end_index)
-            )
-            if isinstance(begin, (int, type(None))) and isinstance(end, (int, type(None))):
-                return Members(listed.members[begin:end])
-        self.let_go(listed)
-        return None
-
     def walrus(self, expr: nodes.AssignmentExpr, state: State) -> Value | None:
         self.set(expr.target, expr.value, self.value(expr.value, state), state)
         return self.name(expr.target, state)
 
     def inner(self, expr: nodes.CastExpr | nodes.AssertTypeExpr, state: State) -> Value | None:
         return self.value(expr.expr, state)
-
-    def display(self, expr: nodes.TupleExpr | nodes.ListExpr, state: State) -> Members | None:
-        """Streams in a list or a tuple."""
-        found: list[Value | None] = []
-        for item in expr.items:
-            value = self.value(item.expr if isinstance(item, nodes.StarExpr) else item, state)
-            if not isinstance(item, nodes.StarExpr):
-                if isinstance(value, StreamEdge) and value.where is None and not value.parts:
-                    value.where = item  # it can be taken out again
-                found.append(value)
-            elif isinstance(value, Members) and value.keys is None:
-                found += value.members
-            else:
-                self.let_go(value)
-                found.append(None)
-        return Members(tuple(found)) if any(each is not None for each in found) else None
-
-    def dictionary(self, expr: nodes.DictExpr, state: State) -> Members | None:
-        found = [(key, self.value(value, state)) for key, value in expr.items]
-        for (_, value), (_, item) in zip(found, expr.items, strict=True):
-            if isinstance(value, StreamEdge) and value.where is None and not value.parts:
-                value.where = item
-        keys = [MISSING if key is None else state.facts.constant(key) for key, _ in found]
-        members = tuple(value for _, value in found)
-        if all(member is None for member in members):
-            return None
-        if any(key is MISSING for key in keys):
-            self.consume(Members(members), "a list", expr, state)
-            return None
-        return Members(members, tuple(keys))
-
-    def set_display(self, expr: nodes.SetExpr, state: State) -> None:
-        """Streams in a set: they are somewhere else from now on."""
-        for item in expr.items:
-            self.consume(self.value(item, state), "a list", item, state)
 
     def handed_out(self, expr: nodes.YieldExpr | nodes.AwaitExpr | nodes.YieldFromExpr, state: State) -> None:
         self.consume(self.value(expr.expr, state), "yield", expr, state)
@@ -274,8 +218,8 @@ class Values(Names):
             return self.each_of(expr, listed[0], state)
         for each in listed:
             self.let_go(each)
-        made = [expr.left_expr] if isinstance(expr, nodes.GeneratorExpr) else [expr.key, expr.value]
-        self.repeats += 1
+        item = [expr.left_expr] if isinstance(expr, nodes.GeneratorExpr) else [expr.key, expr.value]
+        made: list[StreamEdge] = []
         for _ in range(turns):
             for index in expr.indices:
                 for name in tree.walk(index):
@@ -283,10 +227,14 @@ class Values(Names):
                         state.names.pop(name.node, None)
                         state.facts.forget(name.node)
                         self.may_change(name, state)  # another object in each turn
-            for each in (*(condition for conditions in expr.condlists for condition in conditions), *made):
-                self.consume(self.value(each, state), "a comprehension", each, state)
-        self.repeats -= 1
-        return None
+            with self.in_turn():
+                for each in (*(condition for conditions in expr.condlists for condition in conditions), *item):
+                    value = self.value(each, state)
+                    if isinstance(expr, nodes.GeneratorExpr) and isinstance(value, StreamEdge) and is_fresh(value):
+                        made.append(value)
+                    else:
+                        self.consume(value, "a comprehension", each, state)
+        return Members(tuple(made)) if made else None
 
     def generated(self, expr: nodes.ListComprehension | nodes.SetComprehension, state: State) -> Members | None:
         return self.comprehension(expr.generator, state)
@@ -318,9 +266,9 @@ class Values(Names):
             return None
         copies: dict[tuple[int, int], int] = {}
         for edge, where in given:
-            place = where if isinstance(where, NameExpr) else call
+            place = where if isinstance(where, (NameExpr, MemberExpr, nodes.IndexExpr)) else call
             copy = copies[place.line, place.column] = copies.get((place.line, place.column), -1) + 1
-            use = Use(label, place, copy if isinstance(where, nodes.StarExpr) else 0)
+            use = Use(label, place, copy if isinstance(where, nodes.StarExpr) else 0, self.turn)
             mine = edge.sources | {(edge, use)}
             self.together(sources, mine)
             sources |= mine
@@ -350,29 +298,18 @@ class Values(Names):
     def known_call(self, call: CallExpr, state: State) -> tuple[bool, Value | None]:
         """Calls that make streams of streams as everybody knows: True, and what they make."""
         callee = call.callee
-        name = callee.fullname if isinstance(callee, RefExpr) else ""
-        if name == "builtins.next" and call.args and isinstance(call.args[0], nodes.GeneratorExpr):
-            self.comprehension(call.args[0], state, turns=1)
-            return True, None
-        if name in SAME_MEMBERS and len(call.args) == 1:
-            listed = self.value(call.args[0], state)
-            if isinstance(listed, Members) and listed.keys is None:
-                return True, listed
-            self.let_go(listed)
-            return True, None
-        if name in ("itertools.repeat", "functools.partial") and call.args:
-            found = self.value(call.args[0], state)
-            count = state.facts.constant(call.args[1]) if len(call.args) > 1 else MOST_COPIES
-            if name == "itertools.repeat" and isinstance(found, StreamEdge) and isinstance(count, int):
-                found.where = found.where or call.args[0]
-                return True, Members((found,) * max(0, min(count, MOST_COPIES)))
-            if name == "functools.partial" and isinstance(found, Method):
-                return True, found
-            self.let_go(found)
-            return len(call.args) == 1, None
+        rule = KNOWN.get(callee.fullname) if isinstance(callee, RefExpr) else None
+        if rule is not None and call.args:
+            done, found = rule(self, call, state)
+            if done:
+                return done, found
+        if isinstance(callee, RefExpr) and isinstance(callee.node, TypeInfo) and (fields := shapes.fields_of(callee.node)):
+            return self.recorded(fields, call, state)
         if isinstance(callee, NameExpr):
             done, found = self.own_call(callee, call, state)
             return (done, found) if done else self.other_call(callee, callee.node, None, call, state)
+        if isinstance(callee, MemberExpr):
+            self.open_up(self.record(callee.expr, state), state)
         if isinstance(callee, MemberExpr) and isinstance(callee.expr, NameExpr) and not self.is_module(callee.expr):
             done, found = self.other_call(callee, effects.method_of(self.api, callee), callee.expr.node, call, state)
             if done:
@@ -380,6 +317,23 @@ class Values(Names):
         if isinstance(callee, MemberExpr) and isinstance(callee.expr, NameExpr) and isinstance(callee.expr.node, Var):
             return self.list_method(callee.expr.node, callee.name, call, state)
         return False, None
+
+    def next_(self, call: CallExpr, state: State) -> tuple[bool, Value | None]:
+        """Generators and maps are asked for one item only."""
+        through, listed = call.args[0], None
+        if isinstance(through, nodes.GeneratorExpr):
+            listed = self.comprehension(through, state, turns=1)
+        elif (mapped := call_of(through, "builtins.map")) is not None:
+            function = self.followed(mapped, state)
+            if function is None:
+                return False, None
+            listed = self.mapped(function, mapped, state, most=1)
+        elif call_of(through, "builtins.iter") is not None:
+            found = self.value(through, state)
+            listed = found if isinstance(found, Members) else None
+        else:
+            return False, None
+        return True, listed.members[0] if listed is not None and listed.members else None
 
     def own_call(self, callee: NameExpr, call: CallExpr, state: State) -> tuple[bool, Value | None]:
         """A call of a function of this body, or of a method that got a name."""
@@ -392,9 +346,7 @@ class Values(Names):
             return False, None
         for argument in call.args:
             self.let_go(self.value(argument, state))
-        label = f"{held.name}(...)"
-        self.consume(held.edge, label, call, state)
-        return True, StreamEdge(label, sources=held.edge.sources | {(held.edge, Use(label, call))})
+        return True, self.method_called(held, call, state)
 
     def is_module(self, expr: NameExpr) -> bool:
         return isinstance(expr.node, nodes.MypyFile)
@@ -420,51 +372,6 @@ class Values(Names):
         for argument in call.args:
             self.value(argument, state)
         return True, self.affected(effect, call, receiver, f"{callee.name}()", state)
-
-    def list_method(self, variable: Var, name: str, call: CallExpr, state: State) -> tuple[bool, Value | None]:
-        """A method of a list whose members are known."""
-        listed = state.held.get(variable)
-        if not isinstance(listed, Members):
-            return False, None
-        given = [self.value(argument, state) for argument in call.args]
-        if listed.keys is not None:
-            return self.dictionary_method(variable, listed, name, call, state)
-        if name == "append" and len(given) == 1:
-            if isinstance(given[0], StreamEdge) and given[0].where is None and not given[0].parts:
-                given[0].where, given[0].name = call.args[0], variable.name
-                self.edges.append(given[0])  # it is to be taken out again
-            state.held[variable] = Members((*listed.members, given[0]))
-        elif name == "extend" and len(given) == 1 and isinstance(given[0], Members):
-            state.held[variable] = Members((*listed.members, *given[0].members))
-        elif name == "pop" and not given and listed.members and not self.repeats:
-            state.held[variable] = Members(listed.members[:-1])
-            return True, listed.members[-1]
-        elif name in ("reverse", "copy", "index", "count"):
-            return True, listed if name == "copy" else None
-        else:
-            for each in (listed, *given):
-                self.let_go(each)
-            state.held.pop(variable)
-        return True, None
-
-    def dictionary_method(
-        self, variable: Var, listed: Members, name: str, call: CallExpr, state: State
-    ) -> tuple[bool, Value | None]:
-        keys = listed.keys or ()
-        wanted = state.facts.constant(call.args[0]) if call.args else MISSING
-        if name == "values":
-            return True, Members(listed.members)
-        if name == "items":
-            return True, Members(tuple(Members((None, member)) for member in listed.members))
-        if name in ("get", "pop") and wanted in keys:
-            at = keys.index(wanted)
-            if name == "pop":
-                state.held[variable] = Members(listed.members[:at] + listed.members[at + 1 :], keys[:at] + keys[at + 1 :])
-            return True, listed.members[at]
-        if name not in ("keys", "copy"):
-            self.let_go(listed)
-            state.held.pop(variable)
-        return True, listed if name == "copy" else None
 
     def given(self, call: CallExpr, state: State) -> tuple[StreamEdge | None, list[tuple[StreamEdge, Expression]]]:
         """The stream whose method is called, and all streams that the call consumes."""
@@ -538,6 +445,11 @@ class Values(Names):
         return [each or "consumes" for each in how]
 
 
+def is_fresh(edge: StreamEdge) -> bool:
+    """True for a stream that has no name yet, and is no branch of a split."""
+    return edge.where is None and not edge.parts and edge.branch is None
+
+
 def keeps(callee: Expression) -> bool:
     """True for methods of containers that keep what they are given."""
     return isinstance(callee, MemberExpr) and callee.name in ("append", "appendleft", "add", "insert", "put", "setdefault")
@@ -553,14 +465,6 @@ def stores(callee: Expression) -> bool:
     return callee.fullname.startswith("tflow.") or (made is not None and ("dataclass" in made.metadata or made.is_named_tuple))
 
 
-def returned_by(t: Type | None) -> Type | None:
-    """What a function returns."""
-    found = get_proper_type(t) if t is not None else None
-    if isinstance(found, Overloaded):
-        return returned_by(found.items[0])
-    return found.ret_type if isinstance(found, CallableType) else None
-
-
 def _taken_as(formal: Type) -> str:
     found = get_proper_type(formal)
     if isinstance(found, AnyType):
@@ -568,6 +472,15 @@ def _taken_as(formal: Type) -> str:
     return "looks" if isinstance(found, Instance) and found.type.fullname == "builtins.object" else "consumes"
 
 
+KNOWN: dict[str, Callable[[Values, CallExpr, State], tuple[bool, Value | None]]] = {
+    **dict.fromkeys(SAME_MEMBERS, Values.same),
+    **dict.fromkeys(HIGHER_ORDER, Values.higher_order),
+    "builtins.next": Values.next_,
+    "builtins.dict": Values.dict_,
+    "itertools.repeat": Values.repeated,
+    "functools.partial": Values.partial,
+}
+"""What everybody knows: True, and what a call makes; False if it is looked at as any other."""
 Rule = Callable[[Values, Any, State], Value | None]  # Any: the kind of expression that it stands beside
 RULES: dict[type[Expression] | type[None], Rule] = {
     NameExpr: Values.name,

@@ -445,8 +445,8 @@ class Parts:
 
 def into_two_fields() -> Iter[int]:
     numbers = from_range(2)
-    parts = Parts(train=numbers, test=numbers)  # PLUGIN linear
-    return Union(parts.train, parts.test)
+    parts = Parts(train=numbers, test=numbers)
+    return Union(parts.train, parts.test)  # PLUGIN linear
 
 
 @flow

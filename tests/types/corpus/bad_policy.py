@@ -102,7 +102,7 @@ def in_a_generic_flow(stream: Iter[MultiBatch[K, Both], C]) -> Iter[Batch[K], C]
 
 @flow
 def through_a_helper(stream: Iter[MultiBatch[K, Both], Sync]) -> Iter[Batch[K]]:
-    return pick(stream, "PPOO")  # ERR PPO
+    return pick(stream, "PPOO")  # ERR PPO PLUGIN policy
 
 
 @plan
