@@ -1,7 +1,8 @@
 """What memory training takes, by process, on Ray and in one process beside Stable-Baselines3 (``make bench-memory``; 8 minutes).
 
 Megabytes when so many env steps were made: resident, and thereof private, which no other process shares. Libraries such as torch
-are resident in each process, but in memory once. Bytes per row of replay are in ``python -m benchmarks.growth replay``.
+are resident in each process, but in memory once; what is private in a lone process depends on who else runs, and is left out.
+Bytes per row of replay are in ``python -m benchmarks.growth replay``.
 """
 
 from __future__ import annotations
@@ -133,11 +134,12 @@ def hold(rounds: int = 1) -> None:
 def table() -> str:
     """Markdown: megabytes by program and role."""
     rows: list[Row] = read(MEMORY)
-    lines = ["| | process | number | resident MB, all of them | private MB |", "|---|---|---:|---:|---:|"]
+    lines = ["| | process | number | resident MB together | private MB together |", "|---|---|---:|---:|---:|"]
     for name, what in dict.fromkeys((row["contestant"], row["role"]) for row in rows):
         own = [row for row in rows if (row["contestant"], row["role"]) == (name, what)]
         number, resident, private = (median(float(row[key]) for row in own) for key in ("processes", "resident", "private"))
-        lines.append(f"| {name} | {what} | {number:.0f} | {resident:,.0f} | {private:,.0f} |")
+        shown = "-" if name in ALONE else f"{private:,.0f}"
+        lines.append(f"| {name} | {what} | {number:.0f} | {resident:,.0f} | {shown} |")
     return "\n".join(lines)
 
 

@@ -24,7 +24,7 @@ HOW = {
     "Spark, structured streaming": (str(PEERS["spark"]), "-m", "benchmarks.peers.spark_ppo", "--how", "streaming"),
 }
 BASE = "tflow on Ray"
-COLOURS = {"sampling, of the slowest worker": "#1f77b4", "learning": "#2ca02c", "all else": "#d62728"}
+COLOURS = dict(zip(HOW, ("#1f77b4", "#888888", "#ff7f0e", "#d62728"), strict=True))
 
 
 def called(how: str, workers: int) -> str:
@@ -77,7 +77,7 @@ def table() -> str:
 
 
 def draw(picture: Path) -> None:
-    """A bar per contestant: the milliseconds of an iteration, one above the other."""
+    """A bar per contestant and number of workers: CPU milliseconds of an iteration, of all processes."""
     import matplotlib as mpl
 
     mpl.use("svg")
@@ -85,20 +85,21 @@ def draw(picture: Path) -> None:
     from matplotlib.figure import Figure
 
     rows = read(SPARK)
-    figure = Figure(figsize=(9, 3), layout="constrained")
-    for panel, num in zip(figure.subplots(1, len(WORKERS), sharey=True), WORKERS, strict=True):
-        for place, how in enumerate(HOW):
-            own = [parts(row) for row in rows if row["contestant"] == called(how, num)]
-            bottom = 0.0
-            for (what, colour), values in zip(COLOURS.items(), zip(*own, strict=True), strict=False):
-                height = median(values)
-                panel.bar(place, height, bottom=bottom, color=colour, label=what if place == 0 else None)
-                bottom += height
-        panel.set_title(f"{num} worker{'s' if num > 1 else ''}")
-        panel.set_xticks(range(len(HOW)), [how.replace(", ", ",\n").replace(" on ", "\non ") for how in HOW], fontsize=6)
-    first = figure.axes[0]
-    first.set_ylabel("ms per iteration")
-    first.legend(frameon=False, fontsize=6)
+    figure = Figure(figsize=(6, 3), layout="constrained")
+    panel = figure.add_subplot()
+    for place, (how, colour) in enumerate(COLOURS.items()):
+        for number, num in enumerate(WORKERS):
+            own = [work(row) for row in rows if row["contestant"] == called(how, num)]
+            if own:
+                middle = median(own)
+                panel.bar(number + 0.2 * place, middle, width=0.18, color=colour, label=how if number == 0 else None)
+                panel.vlines(number + 0.2 * place, min(own), max(own), color="black", linewidth=0.8)
+                panel.text(number + 0.2 * place, middle, f" {middle:.0f}", ha="center", va="bottom", fontsize=6)
+    panel.set_xticks(
+        [number + 0.3 for number in range(len(WORKERS))], [f"{num} worker{'s' if num > 1 else ''}" for num in WORKERS]
+    )
+    panel.set_ylabel("CPU ms per iteration")
+    panel.legend(frameon=False, fontsize=6)
     figure.savefig(picture, metadata={"Date": None})
 
 
