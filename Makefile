@@ -10,7 +10,7 @@ STAMP := .venv/ready
 # Tests start hundreds of processes: without compiled files, each compiles tflow anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test test-full vscode quick lint types tests test-mypy-range pin docs test-wheel search mutants learn learn-all curves peers bench bench-rl bench-ray bench-check bench-ppo bench-sac bench-cheetah bench-guards bench-checkpoint bench-all-reduce soak bench-dqn bench-pong bench-where clean bench-guard bench-start bench-limit
+.PHONY: help setup demo test test-full vscode quick lint types tests test-mypy-range pin docs test-wheel search mutants learn learn-all curves peers bench bench-rl bench-ray bench-check bench-ppo bench-sac bench-cheetah bench-guards bench-checkpoint bench-all-reduce soak bench-dqn bench-pong bench-where clean bench-guard bench-start bench-limit bench-spark bench-flow bench-growth bench-memory
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -168,8 +168,26 @@ bench-start: setup peers  ## Seconds to the first update, and memory, against St
 bench-limit: setup .venv-jax/ready  ## PPO against one XLA program, the limit of a CPU (two minutes; as above)
 	$(BIN)/python -m benchmarks.limit
 
+# Java 17 is needed: openjdk-17-jre-headless.
+.venv-spark/ready:
+	$(PYTHON) -m venv .venv-spark
+	.venv-spark/bin/python -m pip install --quiet --disable-pip-version-check pyspark==4.3.0 torch==2.13.0 gymnasium==1.4.0 numpy==2.4.6
+	touch $@
+
+bench-spark: setup .venv-spark/ready  ## PPO's loop on Spark and on Ray, as in the paper (15 minutes; needs Java 17; as above)
+	$(BIN)/python -m benchmarks.spark
+
+bench-flow: setup  ## The two figures of the paper: sampling and IMPALA, as plans and as loops by hand (three minutes; as above)
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.flow
+
+bench-growth: setup  ## What grows with workers, items, plans, envs and replay (ten minutes, 8 GB of memory)
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.growth
+
+bench-memory: setup .venv-sb3/ready  ## What memory training takes, by process (8 minutes; as above)
+	$(BIN)/python -m benchmarks.memory
+
 bench-guard: setup  ## Key ratios against those committed: fails on a loss of more than 15 % (two minutes)
 	$(BIN)/python -m benchmarks.guard
 
 clean:  ## Remove the environment and all caches
-	rm -rf .venv .venv-mypy .venv-sb3 .venv-rllib .venv-jax .tflow_cache .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist site *.egg-info
+	rm -rf .venv .venv-mypy .venv-sb3 .venv-rllib .venv-jax .venv-spark .tflow_cache .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist site *.egg-info

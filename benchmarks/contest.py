@@ -19,7 +19,7 @@ from statistics import median
 ROOT = Path(__file__).parent.parent
 RESULTS = Path(__file__).parent / "results"
 OURS = sys.executable
-PEERS = {name: ROOT / f".venv-{name}" / "bin" / "python" for name in ("sb3", "rllib", "jax")}
+PEERS = {name: ROOT / f".venv-{name}" / "bin" / "python" for name in ("sb3", "rllib", "jax", "spark")}
 """Environments that ``make peers`` builds."""
 Row = dict[str, str]
 COLUMNS: tuple[str, ...] = ("contestant", "seed", "seconds", "env_steps", "reached", "besides")
@@ -34,8 +34,20 @@ def by_threads(contestants: Mapping[str, Sequence[str]]) -> dict[str, Sequence[s
     return {f"{name}, {those}": (*command, *option) for those, option in THREADS.items() for name, command in contestants.items()}
 
 
-def hold(path: Path, contestants: Mapping[str, Sequence[str]], seeds: Sequence[int], *, one_thread: bool = True) -> None:
-    """Run what has not been run yet, and write it down."""
+def steps_shown(found: Mapping[str, float]) -> Row:
+    return {"seconds": f"{found['seconds']:.2f}", "env_steps": f"{found['env_steps']:.0f}", "reached": f"{found['reached']:.0f}"}
+
+
+def hold(
+    path: Path,
+    contestants: Mapping[str, Sequence[str]],
+    seeds: Sequence[int],
+    *,
+    one_thread: bool = True,
+    shown: Callable[[Mapping[str, float]], Row] = steps_shown,
+    columns: Sequence[str] = COLUMNS,
+) -> None:
+    """Run what has not been run yet, and write it down: ``columns``, as ``shown`` makes them of what came of a run."""
     rows = read(path)
     done = {(row["contestant"], row["seed"]) for row in rows}
     names = list(contestants)
@@ -48,11 +60,7 @@ def hold(path: Path, contestants: Mapping[str, Sequence[str]], seeds: Sequence[i
             besides = time.perf_counter() - began - found["seconds"]
             rows.append({"contestant": name, "seed": str(seed), "besides": f"{besides:.1f}", **shown(found)})
             print("  ".join(rows[-1].values()), flush=True)
-            write(path, rows)
-
-
-def shown(found: Mapping[str, float]) -> Row:
-    return {"seconds": f"{found['seconds']:.2f}", "env_steps": f"{found['env_steps']:.0f}", "reached": f"{found['reached']:.0f}"}
+            write(path, rows, columns)
 
 
 def outcome(command: Sequence[str], *, one_thread: bool = True) -> dict[str, float]:
@@ -83,6 +91,17 @@ def write(path: Path, rows: Sequence[Row], columns: Sequence[str] = COLUMNS) -> 
         writer = csv.DictWriter(file, columns)
         writer.writeheader()
         writer.writerows(sorted(rows, key=lambda row: (row["contestant"], int(row["seed"]))))
+
+
+def with_table(text: str, name: str, table: str) -> str:
+    """A page with this between ``<!-- name -->`` and ``<!-- end name -->``."""
+    before, _, rest = text.partition(f"<!-- {name} -->")
+    return f"{before}<!-- {name} -->\n{table}\n<!-- end {name} -->{rest.partition(f'<!-- end {name} -->')[2]}"
+
+
+def fill(page: Path, name: str, table: str) -> None:
+    """Write a table into a page."""
+    page.write_text(with_table(page.read_text(), name, table))
 
 
 def spread(values: Sequence[float], form: str) -> str:

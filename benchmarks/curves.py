@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks import adapting, cheetah, dqn, guards, impala_pong, ppo, sac
+from benchmarks.contest import with_table
 from benchmarks.learn import CELLS, CURVES, Cell
 from tflow.presets import MEASURED
 from tflow.rl.data.bootstrap import estimate
@@ -142,8 +143,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
 def filled(text: str) -> str:
     """The page with the tables as they are now."""
     for name, table in TABLES.items():
-        before, _, rest = text.partition(f"<!-- {name} -->")
-        text = f"{before}<!-- {name} -->\n{table()}\n<!-- end {name} -->{rest.partition(f'<!-- end {name} -->')[2]}"
+        text = with_table(text, name, table())
     return text
 
 

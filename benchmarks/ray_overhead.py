@@ -22,7 +22,7 @@ import ray
 from ray.util.iter import from_iterators
 
 from benchmarks import ray_loops as loops
-from tflow import Actors, Iter, RayRuntime, TimeBudget
+from tflow import Actors, Iter, Plan, RayRuntime, TimeBudget
 from tflow.actors import Actor
 from tflow.runtime.host import bytes_in
 
@@ -38,7 +38,20 @@ Turn = Callable[[int], int]
 
 def compare(title: str, base: str, turns: dict[str, Turn], rounds: int = ROUNDS) -> None:
     """Run the contestants in turns and print their rates and ratios to the base."""
-    counts = {name: calibrated(turn) for name, turn in turns.items()}
+    rates, cpu = measured(turns, rounds)
+    print(f"\n{title}")
+    for name in turns:
+        ratios = [mine / other for mine, other in zip(rates[name], rates[base], strict=True)]
+        spread = f"{statistics.median(ratios):5.2f} [{min(ratios):.2f}..{max(ratios):.2f}]" if name != base else "    1"
+        rate, busy = statistics.median(rates[name]), statistics.median(cpu[name])
+        print(f"  {name:<34} {rate:9.0f} items/s {busy:7.0f} us of driver  {spread}")
+
+
+def measured(
+    turns: dict[str, Turn], rounds: int, seconds: float = SECONDS
+) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
+    """Run the contestants in turns, in an order that rotates: items per second, and the driver's CPU microseconds per item."""
+    counts = {name: calibrated(turn, seconds) for name, turn in turns.items()}
     rates: dict[str, list[float]] = {name: [] for name in turns}
     cpu: dict[str, list[float]] = {name: [] for name in turns}
     names = list(turns)
@@ -48,20 +61,15 @@ def compare(title: str, base: str, turns: dict[str, Turn], rounds: int = ROUNDS)
             done = turns[name](counts[name])
             rates[name].append(done / (time.perf_counter() - start))
             cpu[name].append((time.process_time() - before) / done * 1e6)
-    print(f"\n{title}")
-    for name in names:
-        ratios = [mine / other for mine, other in zip(rates[name], rates[base], strict=True)]
-        spread = f"{statistics.median(ratios):5.2f} [{min(ratios):.2f}..{max(ratios):.2f}]" if name != base else "    1"
-        rate, busy = statistics.median(rates[name]), statistics.median(cpu[name])
-        print(f"  {name:<34} {rate:9.0f} items/s {busy:7.0f} us of driver  {spread}")
+    return rates, cpu
 
 
-def calibrated(turn: Turn) -> int:
+def calibrated(turn: Turn, seconds: float = SECONDS) -> int:
     """How many items make a turn; also warms up."""
     turn(20)
     start = time.perf_counter()
     done = turn(100)
-    return max(20, int(done / (time.perf_counter() - start) * SECONDS))
+    return max(20, int(done / (time.perf_counter() - start) * seconds))
 
 
 def by_hand(items: Iterable[object]) -> Turn:
@@ -70,7 +78,7 @@ def by_hand(items: Iterable[object]) -> Turn:
     return lambda count: sum(1 for _ in islice(endless, count))
 
 
-def as_plan(stream: Iter[object], session: RayRuntime) -> Turn:
+def as_plan(stream: Plan[object] | Iter[object], session: RayRuntime) -> Turn:
     """One run, some items at a time, as a loop by hand is one loop."""
     run = stream.run(runtime=session)
     return lambda count: sum(1 for _ in islice(run, count))

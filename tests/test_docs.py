@@ -16,7 +16,8 @@ from typing import cast
 
 import pytest
 
-from benchmarks import curves
+from benchmarks import curves, flow, growth, memory, spark
+from benchmarks.contest import with_table
 from docs import generate
 from examples import own_callback, train_and_act
 from tests.laws.world import ray_session
@@ -176,6 +177,15 @@ def test_links_lead_somewhere() -> None:
     for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), ROOT / "CONTRIBUTING.md", ROOT / "tests" / "README.md"]:
         for link in re.findall(r"\]\((?!http)([^)#]+)\)", page.read_text()):
             assert (page.parent / link).exists(), f"{page.name}: {link}"
+
+
+def test_measured_tables_are_those_of_the_results() -> None:
+    performance = {"spark": spark.table(), "flow": flow.table(), "memory": memory.table()}
+    for page, tables in (("performance", performance), ("scale", {part: growth.table(part) for part in growth.PARTS})):
+        text = (ROOT / "docs" / f"{page}.md").read_text()
+        for name, table in tables.items():
+            assert f"<!-- {name} -->" in text
+            assert with_table(text, name, table) == text, f"run: make bench-{name if page == 'performance' else 'growth'}"
 
 
 def test_the_operator_tables_are_up_to_date() -> None:

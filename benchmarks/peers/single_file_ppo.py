@@ -91,7 +91,7 @@ def learn(
     seen, actions, logps, old_values, advantages = (column.flatten(0, 1) for column in columns)
     returns = advantages + old_values
     for _ in range(EPOCHS):
-        for rows in torch.randperm(STEPS * ENVS).chunk(PARTS):
+        for rows in torch.randperm(len(seen)).chunk(PARTS):
             logits = actor(seen[rows]).log_softmax(-1)
             ratio = (logits.gather(1, actions[rows, None])[:, 0] - logps[rows]).exp()
             gains = advantages[rows]

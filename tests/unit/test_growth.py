@@ -130,6 +130,15 @@ def test_an_item_of_many_shards_costs_the_driver_what_one_of_few_does(gathered: 
     assert cost(128) < 1.5 * cost(16)
 
 
+def test_an_item_of_many_streams_that_are_joined_as_they_come_costs_what_one_of_few_does() -> None:
+    def cost(streams: int) -> float:
+        run = Union(*(from_range(1_000) for _ in range(streams)), mode="async").run()
+        list(islice(run, 2 * streams))
+        return instructions(lambda: list(islice(run, 200)))
+
+    assert cost(320) < 1.2 * cost(20)
+
+
 def test_shards_start_in_proportion_to_their_number() -> None:
     def cost(shards: int) -> int:
         run = from_actors(create_actors(Maker, num=shards), Maker.make).gather_sync().run()

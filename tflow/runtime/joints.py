@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterator
 from math import inf
@@ -293,7 +294,8 @@ class FirstReady(Merge):
         while self.alive:
             waiting = ended = False
             reasons = []
-            for index in [i for i in self.alive if i >= self.first] + [i for i in self.alive if i < self.first]:
+            start = bisect_left(self.alive, self.first)
+            for index in self.alive[start:] + self.alive[:start]:
                 answer = self.ups[index].poll()
                 if answer is DONE:
                     self.alive.remove(index)
