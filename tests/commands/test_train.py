@@ -99,6 +99,7 @@ def test_from_nothing_to_a_policy(tmp_path: Path) -> None:
     assert re.match(r" +0:\d\d  env steps \d+  return [\d.]+  evaluation [\d.]+  updates \d+  [\d,]+ steps/s$", last)
     folder = tmp_path / "runs" / "ppo-CartPole-v1-1"
     assert f"Run folder: {folder.relative_to(tmp_path)}" in lines
+    assert any(line.endswith(f"tflow report {folder.relative_to(tmp_path)}") for line in lines)
     assert "  tflow eval runs/ppo-CartPole-v1-1" in lines
     for line in lines:  # what it says is there
         if line.startswith(("  policy", "  best", "  metrics", "  plan")):
@@ -166,6 +167,7 @@ def test_things_of_ones_own_travel_to_processes(tmp_path: Path) -> None:
 def test_several_seeds_are_compared(tmp_path: Path) -> None:
     done = tflow("train", "ppo", *QUICK, "--seeds", "0..2", "--stop-steps", "200", "--out", "all", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("tflow report all\n")
     table = [line.split() for line in done.stdout.splitlines() if line.split()[:1] in (["0"], ["1"], ["2"], ["mean"], ["std"])]
     assert [row[0] for row in table] == ["0", "1", "2", "mean", "std"]
     with (tmp_path / "all" / "seeds.csv").open(newline="") as file:

@@ -15,7 +15,7 @@ from typing import IO
 
 from rich.console import Console
 
-from tflow.commands.runs import GRACE_S, INTERRUPTED, THREADS, spread, write_table
+from tflow.commands.runs import GRACE_S, INTERRUPTED, THREADS, spread, where_seeds_are, write_table
 from tflow.observe.console import Output
 from tflow.observe.status import read_status
 
@@ -168,7 +168,7 @@ def summarize(done: Sequence[Job], seeds: Sequence[int], folder: Path, console: 
         write_table(folder / "seeds.csv", rows)
         console.print()
         console.print(spread(rows))
-        console.print(f"\nEach run, and seeds.csv with this table: {folder}")
+        console.print(f"\n{where_seeds_are(folder)}")
     if len(finished) == len(seeds):
         return
     console.print(f"{len(finished)} of {len(seeds)} seeds have finished.")

@@ -142,7 +142,7 @@ def several(choice: Choice, seeds: Sequence[int], out: Path | None, *, plain: bo
             if rows:
                 console.print()
                 console.print(spread(rows))
-                console.print(f"\nEach run, and seeds.csv with this table: {folder}")
+                console.print(f"\n{where_seeds_are(folder)}")
             if len(rows) < len(seeds):
                 console.print(f"{len(rows)} of {len(seeds)} seeds have finished.")
     if len(rows) < len(seeds):
@@ -296,7 +296,7 @@ def next_steps(run: TrainingRun, folder: Path) -> list[str]:
     files = [(kind, file_of(kind, name)) for kind in (LATEST, BEST) for name in run.workers.learners]
     files += [("metrics", "metrics.csv"), ("plan", "plan.svg")]
     lines = [f"Run folder: {folder}", *(f"  {what:8}  {folder / name}" for what, name in files if (folder / name).exists())]
-    lines += ["Try next:", f"  {tool('tflow')} eval {folder}"]
+    lines += ["Try next:", f"  {tool('tflow')} eval {folder}", f"  {tool('tflow')} report {folder}"]
     if checkpoints_in(folder / CHECKPOINTS):
         further = "" if run.outcome == "interrupted" else f" --stop-steps {_further(run)}"
         lines += [f"  {tool('tflow')} train --resume {folder}{further}"]
@@ -330,6 +330,11 @@ def scores(run: TrainingRun) -> dict[str, float]:
     named = {f"return {name}".strip(): value for name, value in returns(run.metrics).items()}
     evaluated = {} if run.eval_every is None else {"evaluation": run.metrics.evaluation.mean_return}
     return {**named, **evaluated, "env steps": run.metrics.env_steps}
+
+
+def where_seeds_are(folder: Path) -> str:
+    """Where the runs of several seeds are, and what to do with them."""
+    return f"Each run, and seeds.csv with this table: {folder}\nAll of them on a page: {tool('tflow')} report {folder}"
 
 
 def write_table(path: Path, rows: Sequence[dict[str, float]]) -> None:

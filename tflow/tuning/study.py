@@ -7,12 +7,12 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from hashlib import sha256
 from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import cloudpickle
-import numpy as np
 
 from tflow.algos.algorithm import Algorithm
 from tflow.algos.training_run import Callback, TrainingRun
@@ -206,7 +206,7 @@ def following(begun: Begun, trials: int) -> int | None:
 
 def seed_of(search: StudySearch, number: int) -> int:
     """Of each trial another, whichever process it is in, and the same in a search that goes on."""
-    return int(np.random.SeedSequence([search.settings.seed, number]).generate_state(1)[0])
+    return int.from_bytes(sha256(f"{search.settings.seed} {number}".encode()).digest()[:4], "big")
 
 
 def work_packed(packed: bytes, begun: Begun) -> None:
