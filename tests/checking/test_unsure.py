@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.checking.support import run, write
+from tests.checking.test_notebooks import as_notebook
 
 RIGHT = """
 from __future__ import annotations
@@ -204,3 +205,11 @@ def test_plain_mistakes_are_shown(project: Path) -> None:
     write(project, {"plain.py": HIDDEN})
     lines = [line.split(":")[1] for line in run("plain.py", cwd=project).stdout.splitlines() if line.startswith("plain.py:")]
     assert lines == ["11", "20", "24"]
+
+
+def test_calls_in_notebooks_are_seen(project: Path) -> None:
+    write(project, {"right.ipynb": as_notebook(*RIGHT.split("\n\n\n")), "plain.ipynb": as_notebook(*HIDDEN.split("\n\n\n"))})
+    done = run("right.ipynb", cwd=project)
+    assert (done.returncode, done.stdout) == (0, "No findings in 1 file\n")
+    lines = [line.split(":") for line in run("plain.ipynb", cwd=project).stdout.splitlines() if line.startswith("plain.ipynb:")]
+    assert [line[1:3] for line in lines] == [["cell 4", "4"], ["cell 6", "3"], ["cell 7", "2"]]

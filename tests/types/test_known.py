@@ -7,7 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from mypy import nodes
 
+from tflow.mypy_plugin import tree
 from tflow.mypy_plugin.known import LARGEST, Unknown, calculated, is_plain, limited
 
 
@@ -43,3 +45,15 @@ def test_huge_values_stay_unknown() -> None:
 def test_plain_is_what_has_no_code_of_the_user() -> None:
     assert is_plain({"a": [1, (2.0, None)], "b": {True}})
     assert not is_plain({"a": [object()]})
+
+
+def test_the_names_of_a_module_are_looked_at_again_when_mypy_has_analysed_it_anew() -> None:
+    target = nodes.NameExpr("size")
+    file = nodes.MypyFile([nodes.AssignmentStmt([target], nodes.IntExpr(1))], [])
+    file.names = nodes.SymbolTable()
+    for _ in range(2):  # the daemon keeps the statements, and makes other variables
+        target.node = nodes.Var("size")
+        file.names["size"] = nodes.SymbolTableNode(nodes.GDEF, target.node)
+        found = tree.definitions(file)
+        assert list(found.set) == [target.node]
+        assert tree.definitions(file) is found

@@ -23,7 +23,7 @@ from typing import Self
 
 from tflow.checking.findings import SYNTAX, CheckFailed, Finding
 from tflow.checking.layout import FileGroup, file_groups, imported
-from tflow.checking.notebooks import Modules
+from tflow.checking.notebooks import Modules, notebook
 from tflow.checking.places import Sources
 from tflow.checking.unsure import is_unsure
 from tflow.extras import require
@@ -175,12 +175,18 @@ def confirmed(found: list[Finding], strictly: Callable[[Sequence[str]], Iterable
         strictly: Checks files without letting names change their types.
         sources: The texts of the files.
     """
-    found = [each for each in found if each.ours or each.code == SYNTAX or not is_unsure(each, sources.text(each.file))]
+    found = [each for each in found if each.ours or each.code == SYNTAX or not is_unsure(*in_text(each, sources))]
     others = [each for each in found if not each.ours and each.code != SYNTAX]
     if not others:
         return found
     again = {(each.file, each.cell, each.line) for each in strictly(sorted({each.file for each in others}))}
     return [each for each in found if each.ours or each.code == SYNTAX or (each.file, each.cell, each.line) in again]
+
+
+def in_text(finding: Finding, sources: Sources) -> tuple[Finding, str]:
+    """A finding, with the Python that it is about: that of a notebook is the module of its cells."""
+    book = notebook(sources.folder / finding.file) if finding.cell else None
+    return (finding, sources.text(finding.file)) if book is None else (book.in_module(finding), book.module)
 
 
 def as_argument(file: str) -> str:

@@ -104,6 +104,12 @@ class Notebook:
     def line(self, number: int) -> Line:
         return self.lines[min(number, len(self.lines)) - 1]
 
+    def in_module(self, finding: Finding) -> Finding:
+        """A finding in the notebook, at its line of the module."""
+        places = [(line.cell, line.number) for line in self.lines]
+        here = finding.cell or 0, finding.line
+        return replace(finding, line=places.index(here) + 1) if here in places else finding
+
     def told(self, sentence: str, cell: int) -> str:
         """With the lines that it names as they are called in the notebook."""
 

@@ -245,9 +245,15 @@ def definitions(scope: MypyFile | FuncItem) -> Definitions:
     """What variables are set to in a scope."""
     if not isinstance(scope, MypyFile):
         return Definitions(scope)
-    if not LAST or LAST[0][0] is not scope.defs:
+    if not LAST or LAST[0][0] is not scope.defs or not is_current(scope, LAST[0][1]):
         LAST[:] = [(scope.defs, Definitions(scope))]
     return LAST[0][1]
+
+
+def is_current(scope: MypyFile, known: Definitions) -> bool:
+    """False if mypy has analysed a module anew since then, as its daemon does: its variables are others."""
+    found = ((scope.names.get(variable.name), variable) for variable in known.set)
+    return not known.set or any(symbol is not None and symbol.node is variable for symbol, variable in found)
 
 
 def targets(node: Node) -> list[Expression | None]:
