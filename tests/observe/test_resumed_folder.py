@@ -14,7 +14,7 @@ import pytest
 
 from tflow import Metrics, Policy, RunFolder, Stop
 from tflow.algos import PPO, ApeXSAC, Callback, SinglePolicy, TrainingRun
-from tflow.commands.runs import saved_on_signals
+from tflow.commands.runs import Interrupted, saved_on_signals
 from tflow.envs import EnvSpec
 from tflow.models import MLP
 from tflow.observe.loggers import HowFar, cut
@@ -139,7 +139,7 @@ class Dies:
 
 def test_a_second_signal_where_nothing_can_be_raised_ends_the_run_soon(capfd: pytest.CaptureFixture[str]) -> None:
     run = SMALL.run()
-    with pytest.raises(KeyboardInterrupt), saved_on_signals(run):
+    with pytest.raises(Interrupted, match="SIGTERM"), saved_on_signals(run):  # and not the clock that ends it
         os.kill(os.getpid(), signal.SIGTERM)
         Dies()
         signal.pause()
