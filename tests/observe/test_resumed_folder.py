@@ -14,10 +14,10 @@ import pytest
 
 from tflow import Metrics, Policy, RunFolder, Stop
 from tflow.algos import PPO, ApeXSAC, Callback, SinglePolicy, TrainingRun
-from tflow.commands.runs import saved_on_signals
+from tflow.commands.runs import Interrupted, saved_on_signals
 from tflow.envs import EnvSpec
 from tflow.models import MLP
-from tflow.observe.loggers import Place, cut
+from tflow.observe.loggers import HowFar, cut
 from tflow.observe.recordings import next_recording, recordings_in
 from tflow.state.folders import checkpoints_in, read_manifest
 
@@ -73,7 +73,7 @@ def test_rows_that_were_cut_off_are_left_out(tmp_path: Path) -> None:
     table, lines = tmp_path / "metrics.csv", tmp_path / "metrics.jsonl"
     table.write_bytes(b"env_steps,updates,return\n10,1,2.5\n20,2,\xff\n30,3,1,7\nx,4,1\n,,\n400,4,2\n4")
     lines.write_bytes(b'{"env_steps": 10, "updates": 1}\n{"env_steps": 20, "upd\xff}\n[1]\n{"env_steps": "x"}\n{"env_steps": 4')
-    cut(table, lines, Place(100, 10, 0))
+    cut(table, lines, HowFar(100, 10, 0))
     assert [row.split(",")[0] for row in table.read_text().splitlines()] == ["env_steps", "10", "20", ""]
     assert lines.read_text() == '{"env_steps": 10, "updates": 1}\n'
 
@@ -139,7 +139,7 @@ class Dies:
 
 def test_a_second_signal_where_nothing_can_be_raised_ends_the_run_soon(capfd: pytest.CaptureFixture[str]) -> None:
     run = SMALL.run()
-    with pytest.raises(KeyboardInterrupt), saved_on_signals(run):
+    with pytest.raises(Interrupted, match="SIGTERM"), saved_on_signals(run):  # and not the clock that ends it
         os.kill(os.getpid(), signal.SIGTERM)
         Dies()
         signal.pause()

@@ -97,6 +97,15 @@ def test_one_process_is_on_one_cluster_and_sessions_share_it(town: Town, session
     assert len(nodes_of(create_actors(Worker, num=1), session)) == 1
 
 
+def test_a_ray_that_does_not_start_in_time_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    def slow(**_: object) -> None:
+        raise Exception("The current node timed out during startup.")
+
+    monkeypatch.setattr(ray, "init", slow)
+    with pytest.raises(PlanError, match=r"could not connect to a Ray of its own: The current node timed out during startup\.$"):
+        RayRuntime()
+
+
 def test_addresses_that_cannot_work_are_refused_at_once(town: Town) -> None:
     with pytest.raises(PlanError, match=r"ray://.* is Ray's client protocol.*Run the driver on a node"):
         RayRuntime("ray://127.0.0.1:10001")

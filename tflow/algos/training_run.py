@@ -324,6 +324,7 @@ class TrainingRun:
         reached = self._reached(self.metrics)
         if reached:
             self._stopped = True  # there is nothing new to save
+            self.run.load()
             self._tell(self.metrics, final=True)
         return reached
 

@@ -234,7 +234,7 @@ def saved_on_signals(run: TrainingRun) -> Iterator[None]:
     asked: list[int] = []
 
     def at_once(number: int, frame: object) -> None:
-        raise KeyboardInterrupt
+        raise Interrupted(asked[0])
 
     def stop(number: int, frame: object) -> None:
         if asked:

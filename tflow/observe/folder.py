@@ -45,7 +45,7 @@ from tflow.errors import CheckpointError, PlanError, ShardFailed, TflowError
 from tflow.loading import place_of
 from tflow.observe.checkpoints import Checkpoints
 from tflow.observe.facts import SOURCES, facts_of, own_files
-from tflow.observe.loggers import Logger, MakeLogger, Place, RunFacts, finite, loggers_in, step_of
+from tflow.observe.loggers import HowFar, Logger, MakeLogger, RunFacts, finite, loggers_in, step_of
 from tflow.observe.measured import PLAN, STATS, Meter, described_plan
 from tflow.observe.monitor import TrainingMonitor
 from tflow.observe.status import STATUS, read_status, this_process
@@ -134,7 +134,7 @@ class RunFolder(Callback):
         self._logged: Metrics | None = None
         self._waiting: list[tuple[Logger, deque[dict[str, float]]]] = []
         """Rows of metrics that each logger has not written yet."""
-        self._told: Place | None = None
+        self._told: HowFar | None = None
         """How far the checkpoint was that it goes on from; there is a row of it."""
         self._log_at = self._save_at = self._started_at = 0.0
         self._began = ""
@@ -184,7 +184,7 @@ class RunFolder(Callback):
         facts = RunFacts(self.path.resolve().name, self.path, settings_of(run), after)
         for logger in begin_loggers(self.loggers, facts):
             self._loggers.append(logger)
-        self._told = Place.saved(manifest) if manifest else None
+        self._told = HowFar.saved(manifest) if manifest else None
         self._loggers += loggers_in(self.path, self._told)
         self._evaluations = before.get("evaluations", 0)
         self._best_seen = -math.inf if before.get("best") is None else before["best"]
@@ -304,9 +304,9 @@ class RunFolder(Callback):
         }
         self._attempt("the checkpoint", partial(self.checkpoints.write, run, {"folder": own}))
 
-    def _reached(self, run: TrainingRun) -> Place:
+    def _reached(self, run: TrainingRun) -> HowFar:
         """How far it is; before the first report, as far as what it goes on from."""
-        return Place.of(run.metrics.flat()) if run.metrics is not None else self._told or Place(0, 0, 0)
+        return HowFar.of(run.metrics.flat()) if run.metrics is not None else self._told or HowFar(0, 0, 0)
 
     def _mend(self, run: TrainingRun) -> None:
         """If the folder was removed in mid-run, make it again, and say what is lost."""
@@ -371,7 +371,7 @@ class RunFolder(Callback):
 
     def _log(self, metrics: Metrics) -> None:
         row = metrics.flat()
-        if metrics is not self._logged and Place.of(row) != self._told:
+        if metrics is not self._logged and HowFar.of(row) != self._told:
             self._logged = metrics
             row |= {"seconds": round(time.monotonic() - self._started_at, 3)}
             for _, rows in self._waiting:

@@ -157,7 +157,7 @@ class TensorBoardLog:
         return  # nothing is kept open
 
 
-class Place(NamedTuple):
+class HowFar(NamedTuple):
     """How far a run was: three counts that never become smaller."""
 
     env_steps: float
@@ -166,24 +166,24 @@ class Place(NamedTuple):
     """How far it was when the weights were copied that the latest evaluation is of; 0 if there is none."""
 
     @staticmethod
-    def of(row: Mapping[str, Any]) -> Place:  # Any: numbers, or numbers as text
+    def of(row: Mapping[str, Any]) -> HowFar:  # Any: numbers, or numbers as text
         """That of a row."""
-        return Place(*(float(row.get(name) or 0) for name in ("env_steps", "updates", EVALUATED_AT)))
+        return HowFar(*(float(row.get(name) or 0) for name in ("env_steps", "updates", EVALUATED_AT)))
 
     @staticmethod
-    def saved(manifest: Mapping[str, Any]) -> Place:  # Any: facts of all kinds
+    def saved(manifest: Mapping[str, Any]) -> HowFar:  # Any: facts of all kinds
         """That of a checkpoint, as far as it is known: some were not saved by a run folder."""
         found = manifest.get("folder", {}).get("place") or [manifest.get("env_steps"), manifest.get("updates"), None]
-        return Place(*(math.inf if each is None else each for each in found))
+        return HowFar(*(math.inf if each is None else each for each in found))
 
-    def is_after(self, other: Place) -> bool:
+    def is_after(self, other: HowFar) -> bool:
         return any(mine > others for mine, others in zip(self, other, strict=True))
 
 
 EVALUATED_AT = "evaluation/weights_at"
 
 
-def loggers_in(folder: Path, after: Place | None = None) -> list[Logger]:
+def loggers_in(folder: Path, after: HowFar | None = None) -> list[Logger]:
     """All kinds of files, in a run folder; TensorBoard's if it is installed. A run that goes on ``after`` a checkpoint continues
     its files: what came later is removed."""
     if after is not None:
@@ -194,14 +194,14 @@ def loggers_in(folder: Path, after: Place | None = None) -> list[Logger]:
     return found
 
 
-def cut(table: Path, lines: Path, after: Place) -> None:
+def cut(table: Path, lines: Path, after: HowFar) -> None:
     """Remove the rows that were written after this, and what is no row: a kill or a full disk may have cut one off."""
     if table.exists():
         with table.open(newline="", encoding="utf-8", errors="replace") as file:
             rows = csv.DictReader(file, restval=MISSING)
             columns, kept = (
                 list(rows.fieldnames or []),
-                [row for row in rows if _is_row(row) and not Place.of(row).is_after(after)],
+                [row for row in rows if _is_row(row) and not HowFar.of(row).is_after(after)],
             )
         aside = table.with_name(f".{table.name}")
         with aside.open("w", newline="", encoding="utf-8") as file:
@@ -213,7 +213,7 @@ def cut(table: Path, lines: Path, after: Place) -> None:
         texts = lines.read_text(encoding="utf-8", errors="replace").splitlines()
         whole = [(text, row) for text in texts if isinstance(row := _object_in(text), dict) and _is_row(row)]
         aside = lines.with_name(f".{lines.name}")
-        aside.write_text("".join(f"{text}\n" for text, row in whole if not Place.of(row).is_after(after)), encoding="utf-8")
+        aside.write_text("".join(f"{text}\n" for text, row in whole if not HowFar.of(row).is_after(after)), encoding="utf-8")
         aside.replace(lines)
 
 
@@ -230,7 +230,7 @@ def _object_in(text: str) -> object:
 def _is_row(row: Mapping[str, Any]) -> bool:  # Any: as above
     """True if it is whole, and says how far the run was."""
     try:
-        Place.of(row)
+        HowFar.of(row)
     except (ValueError, TypeError):
         return False
     return None not in row and MISSING not in row.values()  # as a reader of tables calls columns that are too many

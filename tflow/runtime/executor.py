@@ -311,6 +311,12 @@ class Run(Generic[T]):
         """False as long as a run that was resumed lacks what it goes on from."""
         return self._driver.resumed is None
 
+    def load(self) -> None:
+        """Load what a run that was resumed goes on from, before the first poll does so."""
+        if not self.is_loaded:
+            self._check_open()
+            self._started()
+
     @property
     def is_over(self) -> bool:
         """True if the time that ``limit`` gave is over."""
@@ -368,9 +374,7 @@ class Run(Generic[T]):
         """
         if not any(actors is named for named in graph.actors_in(self.plan.node)):
             raise PlanError(f"ask: the plan does not name the actors {actors!r}.")
-        if not self.is_loaded:
-            self._check_open()
-            self._started()
+        self.load()
         if isinstance(actors, Resident):
             return [method(self._driver.resident(actors))]
         question = _Question()

@@ -151,10 +151,10 @@ class RayRuntime(Runtime):
             cluster.probe(settings.address)
         try:
             ray.init(**arguments)
-        except (ConnectionError, RuntimeError, ValueError, exceptions.RayError) as error:
+        except Exception as error:  # on a slow machine Ray raises just that
             hint = " If the cluster asks for a token: RAY_AUTH_MODE=token, RAY_AUTH_TOKEN_PATH." if settings.address else ""
             where = settings.address or "a Ray of its own"
-            raise PlanError(f"RayRuntime: could not connect to {where}: {error}.{hint}") from error
+            raise PlanError(f"RayRuntime: could not connect to {where}: {str(error).rstrip('.')}.{hint}") from error
         keep_ray_brief()
         if settings.address is None and not cluster.is_secure():
             ray.shutdown()

@@ -269,7 +269,9 @@ def read_manifest(folder: Path) -> dict[str, Any]:  # Any: facts of all kinds
     return manifest
 
 
-def read(folder: Path, *, wanted: Callable[[Json], Container[str]] | None = None) -> tuple[dict[str, Any], Encoded]:
+def read(
+    folder: Path, *, wanted: Callable[[Json], Container[str]] | None = None
+) -> tuple[dict[str, Any], Encoded]:  # Any: facts of all kinds
     """The manifest and the content of a checkpoint, if it is whole.
 
     Args:
