@@ -60,7 +60,7 @@ def what_travels_along(item: AnyRows, result: object) -> list[str]:
     if is_selection(result):
         return []
     wrong = [name for name in ("env_steps", "policy") if getattr(item, name) != getattr(result, name)]
-    if not np.array_equal(item.ends, result.ends):
+    if not np.isin(item.ends, result.ends).all():  # windows of a piece may end in its middle
         return [*wrong, "ends"]
     if item.summary is not None and result.summary is None:
         wrong.append("summary")
