@@ -420,7 +420,7 @@ def test_what_waits_for_an_actor_when_a_run_stops_is_counted() -> None:
     def adds_up(history: History[int]) -> None:
         assert history.unbalanced() == []
 
-    verify(lambda: served(5).take(2), adds_up)
+    verify(lambda: served(5).take(1), adds_up)
 
 
 def test_the_second_life_of_a_shard_reads_on_where_the_first_ended_and_so_does_the_third() -> None:
