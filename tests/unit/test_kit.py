@@ -24,6 +24,7 @@ from examples import one_of_each
 from tests.laws.world import Learn, samplers, sampling
 from tflow import (
     Actors,
+    AddColumns,
     Batch,
     ComputeAdvantages,
     Iter,
@@ -448,6 +449,13 @@ class CutsWindows(Stateless[Rollout, Batch[Literal["rewards", "mask"]]]):
         return item.sequences(3)
 
 
+class Ranks(AddColumns[Literal["rewards"], Literal["rank"]]):
+    """How many rows of the batch have smaller rewards: a reward that comes later counts as much as one that came before."""
+
+    def compute(self, batch: Batch[Literal["rewards"]], /) -> dict[Literal["rank"], np.ndarray]:
+        return {"rank": (batch["rewards"][:, None] > batch["rewards"]).mean(axis=1, dtype=np.float32)}
+
+
 arrays = st.lists(st.floats(-2, 2), min_size=1, max_size=3).map(np.array)
 tensors = st.lists(st.floats(-2, 2, width=32), min_size=1, max_size=3).map(torch.tensor)
 RIGHT_ONES: dict[str, type] = {
@@ -460,6 +468,7 @@ RIGHT_ONES: dict[str, type] = {
     "seeded actor": check_laws(AddsNoise(), items=st.integers(), actor=Noisy),
     "torch": check_laws(Doubles(), items=tensors),
     "arrays in messages": check_laws(SendsArrays(samplers(1)), items=arrays),
+    "ranks": check_laws(Ranks(), items=rollouts(min_pieces=1)),
     "windows of batches": check_laws(CutsWindows(), items=rollouts()),
 }
 

@@ -4,7 +4,7 @@ lists the changes."""
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -25,6 +25,7 @@ from tflow import (
     create_actors,
     from_actors,
     from_items,
+    from_iterable,
     from_range,
     par_from_items,
     par_from_range,
@@ -433,3 +434,72 @@ def test_the_second_life_of_a_shard_reads_on_where_the_first_ended_and_so_does_t
 def test_batches_that_are_made_together_are_as_large_as_they_say_whatever_a_call_brings() -> None:
     plan = par_from_range(12, shards=2).par_batch_together(3, per_call=2).gather_rounds()
     assert list(plan.run()) == [[[0, 1, 2], [6, 7, 8]], [[3, 4, 5], [9, 10, 11]]]
+
+
+def test_what_is_mixed_in_is_of_the_latest_slots() -> None:
+    newest, ages = -1, set[int]()
+    mixed: Iter[int] = Iter(nodes.MixIn(from_range(40).node, 2, 1.0, 3))
+    for item in mixed.run():
+        if item == newest + 1:
+            newest = item
+        else:
+            ages.add(newest - item)
+    assert newest == 39
+    assert ages == {1, 2}
+
+
+def test_an_item_without_members_takes_a_turn_too() -> None:
+    read = list[int]()
+    fruitless = from_range(100).tap(read.append).flat_map(lambda _: list[int]())
+    with Union(fruitless, from_range(3)).run() as run:
+        assert next(run) == 0
+        assert len(read) <= 2
+
+
+def test_take_closes_its_input_with_the_last_item() -> None:
+    closed = list[bool]()
+
+    def numbers() -> Iterator[int]:
+        try:
+            yield from range(9)
+        finally:
+            closed.append(True)
+
+    with from_iterable(numbers).take(2).run() as run:
+        assert [next(run), next(run)] == [0, 1]
+        assert closed
+
+
+class Diary:
+    """Writes down what it is told, beside the weights that it has then."""
+
+    def __init__(self, shard: Shard) -> None:
+        self.weights, self.lines = 0, list[tuple[int, int]]()
+
+    def read(self) -> list[tuple[int, int]]:
+        return list(self.lines)
+
+    def set_weights(self, weights: int) -> None:
+        self.weights = weights
+
+    def write(self, number: int) -> None:
+        self.lines.append((number, self.weights))
+
+
+class Dictates(StatefulLiveOp[list[tuple[int, int]], list[tuple[int, int]], int]):
+    def __init__(self, diaries: Actors[Diary]) -> None:
+        self.diaries = diaries
+
+    def init(self) -> int:
+        return 0
+
+    def step(self, live: Live, state: int, item: list[tuple[int, int]], /) -> tuple[int, list[tuple[int, int]]]:
+        live[self.diaries].send(Diary.write, state + 1)
+        live[self.diaries].update(Diary.set_weights, state + 1)
+        return state + 1, item
+
+
+def test_state_is_applied_before_an_event_of_the_same_item() -> None:
+    diaries = create_actors(Diary, num=1)
+    items = list(from_actors(diaries, Diary.read).gather_sync().for_each(Dictates(diaries)).take(4).run())
+    assert items[-1] == [(1, 1), (2, 2), (3, 3)]
