@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+import numpy as np
 import pytest
 
 from tests.laws.world import Sample, Sampler, samplers, sampling
@@ -35,6 +36,7 @@ from tflow.combinators import nodes
 from tflow.errors import Deadlock, OperatorError
 from tflow.runtime.base import Call
 from tflow.runtime.border import is_frozen
+from tflow.runtime.host import bytes_in
 from tflow.runtime.shards import LivePool, LiveShard
 from tflow.testing import Faults, History, SimRuntime, simulate, verify
 from tflow.types import StatefulLiveOp
@@ -503,3 +505,26 @@ def test_state_is_applied_before_an_event_of_the_same_item() -> None:
     diaries = create_actors(Diary, num=1)
     items = list(from_actors(diaries, Diary.read).gather_sync().for_each(Dictates(diaries)).take(4).run())
     assert items[-1] == [(1, 1), (2, 2), (3, 3)]
+
+
+@dataclass(frozen=True)
+class Walk:
+    env_steps: int = 5
+
+
+def walk(diary: Diary) -> Walk:
+    return Walk()
+
+
+class PassesOn(ActorOp[Clerk, Walk, Walk]):
+    def apply(self, actor: Clerk, item: Walk, /) -> Walk:
+        return item
+
+
+def test_env_steps_count_where_they_are_made_and_not_again_where_they_pass() -> None:
+    walks = from_actors(create_actors(Diary, num=1), walk).gather_sync()
+    assert len(list(walks.call(create_actor(Clerk), PassesOn()).take(4).every(steps=10).run())) == 2
+
+
+def test_arrays_in_a_dictionary_fill_a_call() -> None:
+    assert bytes_in({"obs": [np.zeros(100)]}) == 800
