@@ -319,7 +319,7 @@ def law_page(law: Law[...]) -> str:
 def verified(law: Law[...]) -> str:
     """For which plans a law holds under all schedules."""
     bounds = [f"- {case.bound}\n" for case in VERIFIED.values() if case.law is law]
-    told = "Not only sampled: [`verify`](../testing.md#all-schedules-of-a-small-plan) has tried everything, in "
+    told = "Not only sampled: [`verify`](../verify.md) has tried everything, in "
     return f"## To which bound it is verified\n\n{told}`tests/laws/test_verified.py`.\n\n{''.join(bounds)}" if bounds else ""
 
 

@@ -156,7 +156,7 @@ def test_the_guides_run(pages: list[str], tmp_path: Path) -> None:
 
 
 def test_the_guides_type_check(tmp_path: Path) -> None:
-    pages = (*GUIDES, "testing")
+    pages = (*GUIDES, "testing", "verify")
     for page in pages:
         (tmp_path / f"{page}_guide.py").write_text(code_of(page))
     command = [*MYPY, "--cache-dir", str(tmp_path / "cache"), *(f"{page}_guide.py" for page in pages)]
@@ -257,9 +257,10 @@ def test_the_bandit_learns_the_best_arm() -> None:
     assert last.mean_reward > 0.6
 
 
-def test_the_testing_page_runs_and_prints_what_it_says(tmp_path: Path) -> None:
-    text = (ROOT / "docs" / "testing.md").read_text()
-    (tmp_path / "page.py").write_text(code_of("testing"))
+@pytest.mark.parametrize("page", ["testing", "verify"])
+def test_a_page_of_the_kit_runs_and_prints_what_it_says(page: str, tmp_path: Path) -> None:
+    text = (ROOT / "docs" / f"{page}.md").read_text()
+    (tmp_path / "page.py").write_text(code_of(page))
     environment = {"PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, "page.py"], cwd=tmp_path, capture_output=True, text=True, timeout=120, env=environment)
     assert done.returncode == 0, done.stderr

@@ -237,6 +237,17 @@ def test_a_shard_that_is_slow_is_cut_and_all_that_it_has_is_used() -> None:
     assert local == [[4, 4, 4]] * 2, "in turn, nobody is behind"
 
 
+@given(schedule=mortal)
+def test_the_share_that_ends_a_round_is_of_the_shards_that_live(schedule: SimSchedule) -> None:
+    plan = sampling(samplers(3, [6] * 3)).par_batch_together(2, share=0.6, on_death="skip").gather_rounds()
+    history = simulate(plan, *schedule)
+    assert history.unbalanced() == []
+    for lists in history.items:
+        if any(sample.sequence == 5 for each in lists for sample in each):
+            break  # one that has ended counts as having given all
+        assert sum(len(each) == 2 for each in lists) >= 0.6 * len(lists)
+
+
 def batched_together(num: int, how: str, on_death: nodes.Missing) -> Iter[list[list[Sample]]]:
     batched = sampling(samplers(num, [4] * num)).par_batch_together(2, share=0.6, on_death=on_death)
     return batched.par_all_gather(on_death=on_death).gather_sync()

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, Literal, NamedTuple, TypedDict
 
 import numpy as np
 import pytest
@@ -24,6 +24,8 @@ from examples import one_of_each
 from tests.laws.world import Learn, samplers, sampling
 from tflow import (
     Actors,
+    AddColumns,
+    Batch,
     ComputeAdvantages,
     Iter,
     Live,
@@ -48,6 +50,7 @@ from tflow.laws import (
     ORDER,
     LawBroken,
 )
+from tflow.rl.data.batch import Rollout
 from tflow.runtime.sim import NO_FAULTS
 from tflow.testing import (
     Counterexample,
@@ -431,6 +434,28 @@ class Doubles(Stateless[torch.Tensor, torch.Tensor]):
         return item * 2
 
 
+class SendsArrays(LiveOp[np.ndarray, np.ndarray]):
+    def __init__(self, actors: Actors[object]) -> None:
+        self.actors = actors
+
+    def apply(self, live: Live, item: np.ndarray, /) -> np.ndarray:
+        live[self.actors].advance()
+        live[self.actors].update(print, item * 2)
+        return item
+
+
+class CutsWindows(Stateless[Rollout, Batch[Literal["rewards", "mask"]]]):
+    def apply(self, item: Rollout, /) -> Batch[Literal["rewards", "mask"]]:
+        return item.sequences(3)
+
+
+class Ranks(AddColumns[Literal["rewards"], Literal["rank"]]):
+    """How many rows of the batch have smaller rewards: a reward that comes later counts as much as one that came before."""
+
+    def compute(self, batch: Batch[Literal["rewards"]], /) -> dict[Literal["rank"], np.ndarray]:
+        return {"rank": (batch["rewards"][:, None] > batch["rewards"]).mean(axis=1, dtype=np.float32)}
+
+
 arrays = st.lists(st.floats(-2, 2), min_size=1, max_size=3).map(np.array)
 tensors = st.lists(st.floats(-2, 2, width=32), min_size=1, max_size=3).map(torch.tensor)
 RIGHT_ONES: dict[str, type] = {
@@ -442,6 +467,9 @@ RIGHT_ONES: dict[str, type] = {
     "state in place": check_laws(AccumulatesInPlace(), items=arrays),
     "seeded actor": check_laws(AddsNoise(), items=st.integers(), actor=Noisy),
     "torch": check_laws(Doubles(), items=tensors),
+    "arrays in messages": check_laws(SendsArrays(samplers(1)), items=arrays),
+    "ranks": check_laws(Ranks(), items=rollouts(min_pieces=1)),
+    "windows of batches": check_laws(CutsWindows(), items=rollouts()),
 }
 
 

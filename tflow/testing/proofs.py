@@ -45,7 +45,7 @@ from tflow.testing.bench import BESIDE, LIVE, Bench, Candidate, Item, Make, benc
 from tflow.testing.elsewhere import run_elsewhere
 from tflow.testing.leftovers import distinct, shows_what_is_left
 from tflow.testing.reach import amount, change_arrays, kept, memory_in, walk
-from tflow.testing.spy import Message
+from tflow.testing.spy import Message, opened
 from tflow.testing.values import POISONS, Poison, fits, poisoned, snapshot
 from tflow.types import AnyOp, Op, Shard, Stateless, steps_of
 
@@ -123,8 +123,7 @@ def gives_up_results(candidate: Candidate, items: list[Item]) -> None:
         finally:
             undo()
         for message in sent:
-            value = message.value
-            OWNERSHIP.check(message.looked, snapshot(getattr(value, "item", value)), f"what it sent to {message.to}")
+            OWNERSHIP.check(message.looked, snapshot(opened(message.value)), f"what it sent to {message.to}")
 
 
 # --------------------------------------------------------------------------- what it depends on

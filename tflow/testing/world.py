@@ -115,7 +115,8 @@ def is_library(name: str) -> bool:
 @contextmanager
 def contained() -> Iterator[None]:
     """Whatever is done to the process inside is undone afterwards."""
-    environ, folder, path, filters = dict(os.environ), os.getcwd(), list(sys.path), list(warnings.filters)
+    environ = dict(os.environ._data)  # type: ignore[attr-defined]  # the encoded one: quicker to copy and to compare
+    folder, path, filters = os.getcwd(), list(sys.path), list(warnings.filters)
     errors, shown, limit, level = np.geterr(), np.get_printoptions(), sys.getrecursionlimit(), logging.getLogger().level
     timeout, context, collects, torch = socket.getdefaulttimeout(), decimal.getcontext().copy(), gc.isenabled(), torch_module()
     handlers = handlers_of_loggers()
@@ -126,16 +127,17 @@ def contained() -> Iterator[None]:
         with global_seed(0):
             yield
     finally:
-        if dict(os.environ) != environ:
+        if os.environ._data != environ:  # type: ignore[attr-defined]  # see above
             os.environ.clear()
-            os.environ.update(environ)
+            os.environ.update({os.fsdecode(name): os.fsdecode(value) for name, value in environ.items()})
         if os.getcwd() != folder:
             os.chdir(folder)
         sys.path[:], warnings.filters[:] = path, filters  # type: ignore[index]  # a list, whatever its annotation says
         np.seterr(**errors)
         np.set_printoptions(**shown)
         sys.setrecursionlimit(limit)
-        logging.getLogger().setLevel(level)
+        if logging.getLogger().level != level:
+            logging.getLogger().setLevel(level)
         for name in changed({**handlers}, {**handlers_of_loggers()}):
             logging.getLogger(name).handlers[:] = handlers.get(name, [])
         socket.setdefaulttimeout(timeout)
@@ -192,8 +194,7 @@ def asked_by_user() -> bool:
     frame: types.FrameType | None = sys._getframe(2)
     while frame is not None and frame.f_code.co_filename.startswith("<frozen"):
         frame = frame.f_back
-    name = "" if frame is None else os.path.realpath(frame.f_code.co_filename)
-    return bool(name) and not name.startswith((*LIBRARIES, HOME))
+    return frame is not None and is_file_of_user(frame.f_code.co_filename)
 
 
 @contextmanager
@@ -428,4 +429,10 @@ def is_of_user(value: object) -> bool:
     name = getattr(module, "__file__", None)
     if name is None:
         return getattr(module, "__name__", "") == "__main__"
+    return is_file_of_user(name)
+
+
+@functools.cache
+def is_file_of_user(name: str) -> bool:
+    """As ``is_of_user``; remembered, because it is asked for each item, and links are followed on disk."""
     return not os.path.realpath(name).startswith((*LIBRARIES, HOME))
