@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import random
 import subprocess
@@ -483,6 +484,15 @@ def test_the_laws_of_operators_with_memory_and_live_ones_hold() -> None:
     for tests in (check_laws(Window(), items=st.integers()), check_laws(Announce(samplers(1)), items=st.integers())):
         for name in names(tests):
             vars(tests)[f"test_{name}"](object())
+
+
+def by_the_hour(item: int) -> int:
+    return item + datetime.datetime.now().hour
+
+
+def test_what_depends_on_the_hour_is_found() -> None:
+    with pytest.raises(LawBroken, match=r"repeatability.*another clock"):
+        vars(check_laws(by_the_hour, items=st.integers(), laws=[LAWS["repeatability"]]))["test_repeatability"](object())
 
 
 # --------------------------------------------------------------------------- laws and values

@@ -252,11 +252,11 @@ def other_clocks() -> dict[int, object]:
     class OtherDatetime(datetime.datetime):
         @classmethod
         def now(cls, tz: datetime.tzinfo | None = None) -> Any:  # Any: of the class that is replaced
-            return real_datetime.now(tz) + datetime.timedelta(days=97 * next(ticks) + 3650)
+            return real_datetime.now(tz) + datetime.timedelta(days=97 * next(ticks) + 3650.31)
 
         @classmethod
         def utcnow(cls) -> Any:  # Any: as above
-            return real_datetime.utcnow() + datetime.timedelta(days=97 * next(ticks) + 3650)
+            return real_datetime.utcnow() + datetime.timedelta(days=97 * next(ticks) + 3650.31)
 
     new: dict[int, object] = {id(datetime.datetime): OtherDatetime}
     clocks = ("time", "monotonic", "perf_counter", "process_time")
