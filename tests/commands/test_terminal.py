@@ -43,7 +43,7 @@ class Terminal:
             if seen(self.shown()):
                 return self.shown()
             try:
-                self.stream.feed(self.program.read_nonblocking(2048, timeout=0.1))  # small pieces: no view is missed
+                self.stream.feed(self.program.read_nonblocking(65536, timeout=0.1))
             except pexpect.TIMEOUT:
                 continue
             except pexpect.EOF:
@@ -97,10 +97,10 @@ def has(*words: str, width: int | None = None) -> Callable[[list[str]], bool]:
 
 
 def test_a_whole_run(start: Callable[..., Terminal]) -> None:
-    terminal = start("train", "ppo", *QUICK, "--stop-steps", "10000", "--eval-every", "4000", "--out", "run", lines=30)
+    terminal = start("train", "ppo", *QUICK, "--stop-steps", "60000", "--eval-every", "20000", "--out", "run", lines=40)
     terminal.wait_for(has("PPO on CartPole-v1, local, seed 0", "eta 0:", "TrainOneStep", "steps/s", width=80))
     ended = terminal.rest()
-    assert has("100%  done", "evaluation", "Reached 10,000 env steps", "Run folder: run", "tflow eval run")(ended)
+    assert has("100%  done", "evaluation", "Reached 60,000 env steps", "Run folder: run", "tflow eval run")(ended)
     assert sum(line.startswith("╭") for line in ended) == 1, "drawn in place"
     assert terminal.program.exitstatus == 0
 

@@ -46,9 +46,9 @@ def number(where: str, name: str, value: float) -> float:
 
 def positive(where: str, name: str, value: float) -> float:
     """A finite number above zero."""
-    if not 0 < number(where, name, value) < float("inf"):
+    if isinstance(value, numbers.Real) and not 0 < value < float("inf"):
         raise PlanError(f"{where}: {name} must be finite and above 0, got {value}.")
-    return value
+    return number(where, name, value)
 
 
 def fraction(where: str, name: str, value: float) -> float:

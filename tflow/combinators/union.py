@@ -6,7 +6,6 @@ Both are overloaded up to eight inputs, so that the element type is exact in eve
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import inf
 from typing import Generic, overload
 
 from typing_extensions import TypeVar
@@ -85,7 +84,10 @@ class Union(Iter[T]):
 
 
 def _shares(weights: Sequence[float], inputs: int) -> tuple[float, ...]:
-    shares = tuple(weight if weight == inf else check.positive("Union", "every weight", weight) for weight in weights)
+    shares = tuple(check.number("Union", "every weight", weight) for weight in weights)
+    for weight in shares:
+        if weight <= 0:
+            raise PlanError(f"Union: every weight must be above 0; one that is infinite gives priority. Got {weight}.")
     if len(shares) != inputs:
         raise PlanError(f"Union: {inputs} streams got {len(shares)} weights; give one weight per stream.")
     return shares
