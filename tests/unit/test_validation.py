@@ -166,7 +166,10 @@ WHILE_BUILDING: list[tuple[Callable[[], object], str]] = [
     (lambda: Union(wrong), "Union: every input must be a driver stream"),
     (lambda: Union(cast("Any", shards)), "gather a parallel one first"),
     (lambda: Union(numbers, letters, weights=[1]), "Union: 2 streams got 1 weights; give one weight per stream"),
-    (lambda: Union(numbers, letters, weights=[1, 0]), "Union: every weight must be above 0; one that is infinite gives priority. Got 0"),
+    (
+        lambda: Union(numbers, letters, weights=[1, 0]),
+        "Union: every weight must be above 0; one that is infinite gives priority. Got 0",
+    ),
     (lambda: Union(numbers, letters, weights=[1, float("nan")]), "Union: every weight must be a number, got nan"),
     (lambda: Union(numbers, mode=cast("Any", "both")), "Union: mode must be 'round_robin' or 'async', got 'both'"),
     (lambda: Union(numbers, letters, weights=[1, 1], mode="async"), 'drop mode="async" or drop weights='),
