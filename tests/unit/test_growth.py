@@ -8,8 +8,8 @@ from itertools import islice
 
 import pytest
 
-from tests.unit.test_driver_cost import instructions
-from tflow import Iter, ParIter, PlanError, Shard, Union, create_actors, from_actors, from_range, par_from_range
+from tests.unit.test_driver_cost import Maker, instructions
+from tflow import Iter, ParIter, PlanError, Union, create_actors, from_actors, from_range, par_from_range
 from tflow.runtime.base import Runtime
 from tflow.runtime.local import LocalRuntime
 from tflow.testing import SimRuntime
@@ -101,15 +101,6 @@ def test_an_item_takes_time_in_proportion_to_the_length_of_its_plan(plan: Callab
         return instructions(lambda: list(islice(run, 10)))
 
     assert cost(160) < 2.5 * cost(80)
-
-
-class Maker:
-    def __init__(self, shard: Shard) -> None:
-        self.made = 0
-
-    def make(self) -> int:
-        self.made += 1
-        return self.made
 
 
 @pytest.mark.parametrize(
