@@ -139,6 +139,7 @@ CELLS = {
     "dqn-lander-defaults": Cell("dqn --preset none", LANDER, 100_000, 154, 100_000, seeds=3),
     "ppo-landercontinuous": Cell("ppo", LANDER_CONTINUOUS, 500_000, 271, 1_000_000),
     "sac-landercontinuous": Cell("sac", LANDER_CONTINUOUS, 200_000, 260, 500_000, seeds=3),
+    "tqc-landercontinuous": Cell("tqc", LANDER_CONTINUOUS, 200_000, seeds=3),
     "ppo-walker": Cell("ppo", WALKER, 2_000_000, 250, 5_000_000, seeds=3),
     "ppo-cheetah": Cell("ppo", CHEETAH, 1_000_000, 5_819, 1_000_000, seeds=3),
     "ppo-hopper": Cell("ppo", HOPPER, 1_000_000, 2_410, 1_000_000, seeds=3),

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from tflow.errors import PlanError, TflowError
 from tflow.rl.policy.heads import head_for
-from tflow.rl.policy.network import CombinedEncoder, Flat, Recurrent, RecurrentEncoder, Residual
+from tflow.rl.policy.network import CombinedEncoder, Flat, Recurrent, RecurrentEncoder, Residual, Tanh
 from tflow.rl.policy.network_spec import (
     LSTM,
     MLP,
@@ -156,6 +156,27 @@ def test_mlps(activation: Literal["tanh", "relu"], layer_norm: bool) -> None:
     assert sum(isinstance(module, nn.LayerNorm) for module in encoder.modules()) == 2 * layer_norm
     weights = [parameter for parameter in encoder.parameters() if parameter.dim() == 2]
     assert [tuple(weight.shape) for weight in weights] == [(16, 4), (8, 16)]
+
+
+@pytest.mark.parametrize("shape", [(3,), (5, 3), (0, 3)])
+def test_tanh_by_numpy_is_that_of_torch_with_all_derivatives(shape: tuple[int, ...]) -> None:
+    found = []
+    for function in (Tanh(), torch.tanh):
+        features = torch.linspace(-9, 9, math.prod(shape)).reshape(shape).requires_grad_()
+        shown = function(features)
+        (first,) = torch.autograd.grad(shown.sum(), features, create_graph=True)
+        (second,) = torch.autograd.grad(first.sum(), features)
+        found.append((shown, first, second))
+    for ours, torchs in zip(*found, strict=True):
+        torch.testing.assert_close(ours, torchs, atol=1e-6, rtol=0)
+
+
+def test_tanh_is_left_to_torch_under_transforms_and_in_exported_programs() -> None:
+    layer, features = Tanh(), torch.randn(4, 3)
+    torch.testing.assert_close(torch.vmap(layer)(features), torch.tanh(features))
+    torch.testing.assert_close(layer(features.double()), torch.tanh(features.double()))
+    exported = torch.export.export(layer, (features,))
+    assert [node.target for node in exported.graph.nodes if node.op == "call_function"] == [torch.ops.aten.tanh.default]
 
 
 def test_an_mlp_without_layers_is_the_observation() -> None:

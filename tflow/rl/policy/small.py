@@ -14,12 +14,12 @@ import numpy as np
 from torch import Tensor, nn
 
 from tflow.rl.data.arrays import Array, Obs
-from tflow.rl.policy.network import Flat, Layers, MLPEncoder, NormalizedEncoder, RunningStatistics
+from tflow.rl.policy.network import Flat, Layers, MLPEncoder, NormalizedEncoder, RunningStatistics, Tanh
 
 MOST_PRODUCTS = 2**18
 """Multiplications of a layer. With more, matrix products of numpy take threads of their own, and torch costs little."""
 ACTIVATIONS: dict[type[nn.Module], Callable[[Array], object]] = {
-    nn.Tanh: lambda features: np.tanh(features, out=features),
+    Tanh: lambda features: np.tanh(features, out=features),
     nn.ReLU: lambda features: np.maximum(features, np.float32(0), out=features),
 }
 
