@@ -10,7 +10,7 @@ STAMP := .venv/ready
 # Tests start hundreds of processes: without compiled files, each compiles tflow anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test test-full vscode quick lint types tests test-mypy-range pin docs test-wheel search mutants learn learn-all curves peers bench bench-rl bench-ray bench-check bench-ppo bench-sac bench-cheetah bench-guards bench-checkpoint bench-all-reduce soak bench-dqn bench-pong bench-where clean bench-guard bench-start bench-limit bench-spark bench-flow bench-growth bench-memory
+.PHONY: help setup demo test test-full vscode quick lint types tests test-mypy-range pin docs test-wheel search mutants learn learn-all curves peers bench bench-rl bench-ray bench-check bench-ppo bench-sac bench-cheetah bench-collapse bench-guards bench-checkpoint bench-all-reduce soak bench-dqn bench-pong bench-where clean bench-guard bench-start bench-limit bench-spark bench-flow bench-growth bench-memory
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -124,6 +124,9 @@ bench-sac: setup .venv-sb3/ready  ## SAC against Stable-Baselines3 and a single 
 
 bench-cheetah: setup .venv-sb3/ready  ## SAC and TD3 on HalfCheetah against Stable-Baselines3's curves (an hour; as above)
 	$(BIN)/python -m benchmarks.cheetah
+
+bench-collapse: setup .venv-sb3/ready  ## PPO and A2C on CartPole after they have solved it, next to Stable-Baselines3's (25 minutes; as above)
+	$(BIN)/python -m benchmarks.collapse
 
 bench-guards: setup  ## What each guard of the defaults is good for (40 minutes; as above)
 	$(BIN)/python -m benchmarks.guards

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks import adapting, cheetah, dqn, guards, impala_pong, ppo, sac
+from benchmarks import adapting, cheetah, collapse, dqn, guards, impala_pong, limit, ppo, sac
 from benchmarks.contest import with_table
 from benchmarks.learn import CELLS, CURVES, Cell
 from tflow.presets import MEASURED
@@ -134,7 +134,9 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "pong": impala_pong.table,
     "sac": partial(sac.table, "Pendulum-v1"),
     "cheetah": cheetah.table,
+    "collapse": collapse.table,
     "guards": guards.table,
+    "limit": limit.table,
     "dqn": dqn.table,
 }
 """What stands between ``<!-- name -->`` and ``<!-- end name -->``."""

@@ -41,6 +41,14 @@ def control_options() -> argparse.ArgumentParser:
     return parser
 
 
+def on_policy_options() -> argparse.ArgumentParser:
+    """The command line of policy gradients."""
+    parser = options("CartPole-v1", lr=0.0, learning_starts=0)
+    parser.add_argument("--algo", choices=("ppo", "a2c"), default="ppo")
+    parser.add_argument("--settings", choices=("defaults", "former"), default="defaults")
+    return parser
+
+
 class Stopwatch:
     """Look at it after each env step or report; it evaluates when that is due, and says when to stop."""
 

@@ -20,22 +20,22 @@ MOVES = np.array([(1, 0), (-1, 0), (0, 1), (0, -1)])
 class KeyDoor(gymnasium.Env[Array, np.int64]):
     """A room with a key in one corner and a door in another: nothing pays but leaving through the door with the key.
 
-    It sees its position, from 0 to 1 along each axis, and whether it has the key. The four actions move it by a cell; walls stop
-    it. It begins in the corner (0, 0), the key lies at (1, 0), the door is at (0, 1). Leaving pays 1 and terminates the episode,
-    which is truncated after ``horizon`` steps. Of 20,000 episodes of random moves none got there.
+    It sees the row and the column of its cell, and whether it has the key. The four actions move it by a cell; walls stop it. It
+    begins in cell (0, 0), the key lies at the end of the first axis, the door is at the end of the second. Leaving pays 1 and
+    terminates the episode, which is truncated after ``horizon`` steps. Of 20,000 episodes of random moves none got there.
 
     >>> env = KeyDoor(size=2)
     >>> env.reset(seed=0)[0].tolist()
-    [0.0, 0.0, 0.0]
+    [0, 0, 0]
     >>> [env.step(action)[0].tolist() for action in (0, 1)], env.step(2)[1:3]
-    ([[1.0, 0.0, 1.0], [0.0, 0.0, 1.0]], (1.0, True))
+    ([[1, 0, 1], [0, 0, 1]], (1.0, True))
     """
 
-    def __init__(self, size: int = 20, horizon: int = 200) -> None:
+    def __init__(self, size: int = 26, horizon: int = 260) -> None:
         self.size = check.integer("KeyDoor", "size", size, least=2)
         """Cells along each wall."""
         self.horizon = check.integer("KeyDoor", "horizon", horizon, least=1)
-        self.observation_space = spaces.Box(0.0, 1.0, (3,), np.float32)
+        self.observation_space = spaces.MultiDiscrete([size, size, 2])
         self.action_space = spaces.Discrete(4)
         self._at, self._has_key, self._steps = np.zeros(2, np.int64), False, 0
 
@@ -53,7 +53,7 @@ class KeyDoor(gymnasium.Env[Array, np.int64]):
         return self._seen(), float(left), left, self._steps >= self.horizon, {}
 
     def _seen(self) -> Array:
-        return np.array([*(self._at / (self.size - 1)), self._has_key], np.float32)
+        return np.array([*self._at, self._has_key])
 
 
 class ParametricCartPole(gymnasium.Env[dict[str, Array], np.int64]):
