@@ -10,7 +10,7 @@ STAMP := .venv/ready
 # Tests start hundreds of processes: without compiled files, each compiles tflow anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test test-full vscode quick lint types tests test-mypy-range pin docs test-wheel search mutants learn learn-all curves peers bench bench-rl bench-ray bench-check bench-ppo bench-sac bench-cheetah bench-collapse bench-guards bench-checkpoint bench-all-reduce soak bench-dqn bench-pong bench-where clean bench-guard bench-start bench-limit bench-spark bench-flow bench-growth bench-memory
+.PHONY: help setup demo test test-full vscode quick lint types tests test-mypy-range test-native pin docs test-wheel search mutants learn learn-all curves peers bench bench-rl bench-ray bench-check bench-ppo bench-sac bench-cheetah bench-collapse bench-guards bench-checkpoint bench-all-reduce soak bench-dqn bench-pong bench-where clean bench-guard bench-start bench-limit bench-spark bench-flow bench-growth bench-memory bench-native
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -39,12 +39,12 @@ types: setup
 	$(BIN)/basedpyright
 
 quick: lint types  ## As test, without what runs on Ray
-	$(BIN)/pytest -q -n 2 -m 'not ray and not full'
+	$(BIN)/pytest -q -n 2 -m 'not ray and not full and not native'
 
 # Files stay together: what they share, such as a cluster of several nodes, is started once.
 tests: setup
-	$(BIN)/pytest -q -n 2 -m 'not ray and not full'
-	HYPOTHESIS_PROFILE=ray $(BIN)/pytest -q -n 2 --dist loadfile -m 'ray and not full'
+	$(BIN)/pytest -q -n 2 -m 'not ray and not full and not native'
+	HYPOTHESIS_PROFILE=ray $(BIN)/pytest -q -n 2 --dist loadfile -m 'ray and not full and not native'
 
 vscode:  ## Build and lint the extension for Visual Studio Code (needs npm)
 	cd editors/vscode && npm ci --no-audit --no-fund && npm run build && npm run lint
@@ -53,8 +53,8 @@ test-full: lint types vscode  ## Everything: as test, and all laws on Ray, more 
 	@echo 'On top of make test: five times as many examples per property, and these tests:'
 	@$(BIN)/pytest --collect-only -qq -m full
 	@command -v "$${CHROMIUM:-chromium}" chromium-browser google-chrome >/dev/null || { echo 'Reports are looked at in Chromium: apt-get install chromium, or CHROMIUM=/path/to/it'; exit 1; }
-	HYPOTHESIS_PROFILE=full $(BIN)/pytest -q -n 2 -m 'not ray'
-	HYPOTHESIS_PROFILE=ray $(BIN)/pytest -q -n 2 --dist loadfile -m ray
+	HYPOTHESIS_PROFILE=full $(BIN)/pytest -q -n 2 -m 'not ray and not native'
+	HYPOTHESIS_PROFILE=ray $(BIN)/pytest -q -n 2 --dist loadfile -m 'ray and not native'
 
 search: setup  ## A longer random search for counterexamples (not in CI; EXAMPLES=5000 per law takes 20 minutes)
 	HYPOTHESIS_PROFILE=search $(BIN)/pytest -q -n 2 -m 'not ray' tests/laws
@@ -65,6 +65,17 @@ test-mypy-range: setup  ## The mypy plugin with the lowest mypy that it supports
 	.venv-mypy/bin/python -m pip install --quiet --disable-pip-version-check 'mypy==1.18.1'
 	.venv-mypy/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
 	.venv-mypy/bin/python -m tests.types.plugin_runs compare
+
+# gymnax 1.0 takes gymnasium below 1.4, so that one is not pinned.
+.venv-native/ready: pyproject.toml constraints.txt
+	test -x .venv-native/bin/python || $(PYTHON) -m venv .venv-native
+	grep -v '^gymnasium==' constraints.txt > .venv-native/constraints.txt
+	.venv-native/bin/python -m pip install --quiet --disable-pip-version-check -c .venv-native/constraints.txt -e '.[check,testing,brax,envpool]' \
+		jax==0.10.2 gymnax==1.0.1 brax==0.14.2 envpool==1.2.5 pytest-asyncio
+	touch $@
+
+test-native: .venv-native/ready  ## Envs of gymnax, Brax and EnvPool, in an environment of its own (five minutes, 3 GB)
+	.venv-native/bin/python -m pytest -q -m native tests/rl/test_native_envs.py
 
 pin: setup  ## Pin the messages of the mypy plugin again
 	$(BIN)/python -m tests.types.plugin_runs pin
@@ -189,8 +200,11 @@ bench-growth: setup  ## What grows with workers, items, plans, envs and replay (
 bench-memory: setup .venv-sb3/ready  ## What memory training takes, by process (8 minutes; as above)
 	$(BIN)/python -m benchmarks.memory
 
+bench-native: .venv-native/ready  ## Rollouts with gymnax and EnvPool against these alone (two minutes)
+	OMP_NUM_THREADS=1 .venv-native/bin/python -m benchmarks.native_envs
+
 bench-guard: setup  ## Key ratios against those committed: fails on a loss of more than 15 % (two minutes)
 	$(BIN)/python -m benchmarks.guard
 
 clean:  ## Remove the environment and all caches
-	rm -rf .venv .venv-mypy .venv-sb3 .venv-rllib .venv-jax .venv-spark .tflow_cache .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist site *.egg-info
+	rm -rf .venv .venv-mypy .venv-native .venv-sb3 .venv-rllib .venv-jax .venv-spark .tflow_cache .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist site *.egg-info

@@ -241,7 +241,16 @@ def one(module: str, place: int, variant: int, *tests: str) -> NoReturn:
 # --------------------------------------------------------------------------- a session of pytest
 
 
-OPTIONS = ("--assert=plain", "-p", "no:cacheprovider", "-p", "no:xdist", "--no-header", "-m", "not ray and not full")
+OPTIONS = (
+    "--assert=plain",
+    "-p",
+    "no:cacheprovider",
+    "-p",
+    "no:xdist",
+    "--no-header",
+    "-m",
+    "not ray and not full and not native",
+)
 
 
 class Session:

@@ -720,21 +720,6 @@ def test_pong_gives_last_observations_and_starts_again() -> None:
     assert found[0][4].next_obs != found[0][5].obs
 
 
-def test_envpool_gives_the_transitions_of_its_own_games() -> None:
-    pytest.importorskip("envpool", reason="needs tflow[envpool]")
-    for game, kwargs in (("CartPole-v1", {}), ("Pong-v5", {"noop_max": 4})):
-        spec = EnvSpec(game, kwargs={"num_threads": 1} | kwargs, vectorizer="envpool", max_episode_steps=6)
-        envs = spec.make(2, seed=3)
-        actions = [[0, 1, 0, 1, 0, 1, 0, 0, 1], [1, 0, 1, 0, 1, 0, 1, 0, 1]]
-        found = collected(envs, 3, actions)
-        assert found == collected(envs, 3, actions) == collected(spec.make(2), 3, actions)
-        assert found != collected(envs, 4, actions)
-        assert [row.truncated for row in found[0]] == [at % 6 == 5 for at in range(9)]
-        envs.close()
-    with pytest.raises(EnvError, match=r"is not an env that EnvPool knows. Did you mean .*Pong-v5.* EnvPool has its own ids"):
-        EnvSpec("ALE/Pong-v5", vectorizer="envpool").make(1)
-
-
 def test_vector_wrappers_are_around_the_vector_env() -> None:
     class Doubled(gymnasium.vector.VectorRewardWrapper[Any, Any, Any]):  # Any: a generic class
         def rewards(self, rewards: Array) -> Array:

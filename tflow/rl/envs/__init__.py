@@ -1,1 +1,1 @@
-"""Environments: one interface over gymnasium, PettingZoo, Atari and EnvPool, and the spaces of their observations and actions."""
+"""Environments: one interface over gymnasium, PettingZoo, Atari, EnvPool and JAX, and their spaces."""

@@ -180,6 +180,8 @@ def no_env(made: object) -> str:
         return f"{problem} {SEVERAL_AGENTS}"
     if any(kind.__module__.partition(".")[0] == "gym" for kind in type(made).__mro__):
         return f"{problem} {OLD_GYM}"
+    if hasattr(made, "default_params"):
+        return f"{problem} Give EnvSpec its class itself, so that JAX compiles all copies together."
     if callable(getattr(made, "reset", None)) and callable(getattr(made, "step", None)):
         return f"{problem} Derive its class from gymnasium.Env."
     return problem

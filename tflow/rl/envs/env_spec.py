@@ -27,9 +27,14 @@ from tflow.rl.schedules import Schedule
 
 if TYPE_CHECKING:
     from tflow.rl.envs.env import AnyEnv, AnyVectorEnv, Envs, OnError
+    from tflow.rl.envs.functional import BraxLike, FunctionalEnv
     from tflow.rl.envs.multi_env import MultiEnvs
 
 Vectorizer = Literal["auto", "native", "loop", "processes", "envpool"]
+LIBRARIES = ("envpool", "gymnax", "brax")
+"""Libraries whose envs are known by an id of theirs, ``gymnax:CartPole-v1``."""
+FUNCTIONS = (("reset", "step", "default_params", "action_space"), ("reset", "step", "observation_size", "action_size"))
+"""What makes a class one of functional envs, like those of gymnax or of Brax (``tflow.rl.envs.functional``)."""
 
 
 class MultiAgentEnv(Protocol):
@@ -39,7 +44,7 @@ class MultiAgentEnv(Protocol):
     def action_space(self, agent: Any, /) -> Any: ...  # Any: PettingZoo has no types
 
 
-Maker = Callable[..., "AnyEnv | AnyVectorEnv | MultiAgentEnv"]
+Maker = Callable[..., "AnyEnv | AnyVectorEnv | MultiAgentEnv | FunctionalEnv | BraxLike"]
 
 
 @dataclass(frozen=True)
@@ -58,17 +63,19 @@ class EnvSpec(Configured):
     """
 
     env: str | Maker
-    """A gymnasium id, or a class or function that makes an env. One that takes ``num_envs`` makes a vector env."""
+    """A gymnasium id, or a class or function that makes an env. One that takes ``num_envs`` makes a vector env.
+    ``envpool:Pong-v5``, ``gymnax:CartPole-v1`` and ``brax:ant`` are envs of these libraries. JAX compiles those of the last two,
+    and classes with the methods of a ``FunctionalEnv`` (``tflow.rl.envs.functional``)."""
     kwargs: Mapping[str, object] = field(default_factory=dict)
-    """Keyword arguments of whatever makes the env."""
+    """Keyword arguments of whatever makes the env; of functional envs, also fields of their ``params``."""
     wrappers: Iterable[Callable[[Any], Any]] = ()  # Any: wrappers change the types of observations and actions
     """Wrappers of each single env, innermost first: classes or functions, ``partial(FrameStackObservation, stack_size=4)``."""
     vector_wrappers: Iterable[Callable[[Any], Any]] = ()  # Any: as above
     """Wrappers of the vector env, such as ``gymnasium.wrappers.vector.NormalizeObservation``."""
     vectorizer: Vectorizer = "auto"
     """How copies are stepped. ``native``: by the env's own vector env. ``loop``: one after the other. ``processes``: in one
-    process each. ``envpool``: by EnvPool, with its id (extra ``envpool``). ``auto``: native if there is one and neither wrappers
-    nor restarts need single envs, else a loop."""
+    process each. ``envpool``: by EnvPool, with its id (extra ``envpool``), as ``envpool:`` before the id says, too. ``auto``:
+    native if there is one and neither wrappers nor restarts need single envs, else a loop."""
     max_episode_steps: int | None = None
     """Time limit: episodes are truncated after this many steps. None: the env's own limit."""
     on_error: OnError = "raise"
@@ -104,6 +111,10 @@ class EnvSpec(Configured):
         how, restart = self.vectorizer, self.on_error == "restart"
         whole = how in ("native", "envpool") or self._makes_vectors
         return [
+            (
+                bool(self._library) and how not in ("auto", "envpool" if self._library == "envpool" else "native"),
+                f"{self.name} runs as one vector env; leave out vectorizer={how!r}.",
+            ),
             (whole and bool(self.wrappers), "wrappers go around single envs, but this is one vector env. Use vector_wrappers."),
             (
                 how == "envpool" and not isinstance(self.env, str),
@@ -124,7 +135,10 @@ class EnvSpec(Configured):
                 "Atari games run as one vector env, without on_error='restart'. With vectorizer='loop' they are single, and raw.",
             ),
             (
-                self._makes_vectors and self.max_episode_steps is not None and not _takes(self.env, "max_episode_steps"),
+                self._makes_vectors
+                and not (self._library or self._functional)
+                and self.max_episode_steps is not None
+                and not _takes(self.env, "max_episode_steps"),
                 f"{self.name} makes vector envs and takes no max_episode_steps.",
             ),
         ]
@@ -147,8 +161,21 @@ class EnvSpec(Configured):
         return isinstance(self.env, str) and self.env.startswith("ALE/")
 
     @property
+    def _library(self) -> str:
+        """The library of an id such as ``gymnax:CartPole-v1``, if it is one that gymnasium has no part in."""
+        library = self.env.partition(":")[0] if isinstance(self.env, str) and ":" in self.env else ""
+        return library if library in LIBRARIES else ""
+
+    @property
+    def _functional(self) -> bool:
+        """Whether it is a class of functional envs."""
+        return isinstance(self.env, type) and any(all(hasattr(self.env, name) for name in names) for names in FUNCTIONS)
+
+    @property
     def _makes_vectors(self) -> bool:
         """Whether a class or function makes vector envs. Who passes a class has imported gymnasium; we need not."""
+        if self._library or self._functional:
+            return True
         gymnasium = sys.modules.get("gymnasium")
         if isinstance(self.env, type) and gymnasium is not None and issubclass(self.env, gymnasium.vector.VectorEnv):
             return True
@@ -206,12 +233,16 @@ class EnvSpec(Configured):
         """True if one env may be a single one, which is faster than a vector env of one, although there is a native one."""
         if self.vectorizer != "auto" or not isinstance(self.env, str) or self._atari or self.vector_wrappers or self.kwargs:
             return False
+        if self._library:
+            return False
         return self._registered().entry_point is not None
 
     def _chosen(self) -> Vectorizer:
         if self.vectorizer != "auto":
             return self.vectorizer
-        if isinstance(self.env, str):
+        if self._library == "envpool":
+            return "envpool"
+        if isinstance(self.env, str) and not self._library:
             native = self._registered().vector_entry_point is not None
             return "native" if native and not self.wrappers and self.on_error == "raise" else "loop"
         return "native" if self._makes_vectors else "loop"
@@ -288,12 +319,19 @@ class EnvSpec(Configured):
         from gymnasium.vector import AutoresetMode, VectorEnv
 
         options: dict[str, Any] = dict(self.kwargs)  # Any: whatever the env takes
+        # Vector wrappers of gymnasium need envs that reset in the next step; all else is simpler if it is the same one.
+        mode = AutoresetMode.NEXT_STEP if self.vector_wrappers else AutoresetMode.SAME_STEP
+        if self._library or self._functional:
+            from tflow.rl.envs.functional import functional_envs
+
+            if self.max_episode_steps is not None:
+                options["max_steps_in_episode"] = self.max_episode_steps
+            return functional_envs(self._functional_maker(), num, options, name=self.name, mode=mode)
         if isinstance(self.env, str):
             if self._registered().vector_entry_point is None:
                 raise EnvError("has no vector env of its own. Use vectorizer='loop' or 'processes'.", self.name)
             if self._atari:
-                # Vector wrappers of gymnasium need envs that reset in the next step; all else is simpler if it is the same one.
-                options.setdefault("autoreset_mode", AutoresetMode.NEXT_STEP if self.vector_wrappers else AutoresetMode.SAME_STEP)
+                options.setdefault("autoreset_mode", mode)
                 if self.max_episode_steps is not None:
                     options["max_num_frames_per_episode"] = self.max_episode_steps * int(options.get("frameskip", 4))
             elif self.max_episode_steps is not None:
@@ -307,20 +345,40 @@ class EnvSpec(Configured):
             raise EnvError(f"is made as {what}, but takes num_envs={num}: it must make a vector env of so many.", self.name)
         return env
 
+    def _functional_maker(self) -> Callable[..., Any]:  # Any: gymnax and Brax are no part of our environment
+        if not isinstance(self.env, str):
+            return self.env
+        library, _, name = self.env.partition(":")
+        if library == "gymnax":
+            gymnax: Any = require("gymnax", extra="jax", feature="Envs of gymnax")  # Any: as above
+            known: Iterable[str] = gymnax.registered_envs
+            make: Callable[..., Any] = lambda **kwargs: gymnax.make(name, **kwargs)[0]  # noqa: E731  # Any: as above
+        else:
+            require("brax", extra="brax", feature="Envs of Brax")
+            brax: Any = import_module("brax.envs")  # Any: as above
+            known, make = brax._envs, partial(brax.get_environment, name)
+        if name not in known:
+            raise self._unknown(name, known, library, f"Register it with {library}, or give its class.")
+        return make
+
     def _envpool(self, num: int, seed: int | None) -> AnyVectorEnv:
         import numpy as np
 
         pool = require("envpool", extra="envpool", feature="EnvPool environments")
-        if self.env not in (known := pool.list_all_envs()):
-            raise self._unknown(self.name, known, "EnvPool", "EnvPool has its own ids: Pong-v5, not ALE/Pong-v5.")
+        assert isinstance(self.env, str)
+        name = self.env.removeprefix("envpool:")
+        if name not in (known := pool.list_all_envs()):
+            raise self._unknown(name, known, "EnvPool", "EnvPool has its own ids: Pong-v5, not ALE/Pong-v5.")
         options: dict[str, Any] = dict(self.kwargs)  # Any: whatever the env takes
         if self.max_episode_steps is not None:
             options["max_episode_steps"] = self.max_episode_steps
+        if options.get("batch_size", num) != num:
+            raise EnvError(f"must step all {num} copies at once. Leave out batch_size.", self.name)
         if seed is None:  # EnvPool's own default is the same for everyone
             seed = int(np.random.SeedSequence().generate_state(1)[0] >> 1)
         with warnings.catch_warnings():  # its spaces are made when they are first asked for, with warnings about float32
             warnings.simplefilter("ignore")
-            env: AnyVectorEnv = pool.make(self.env, env_type="gymnasium", num_envs=num, seed=seed, **options)
+            env: AnyVectorEnv = pool.make(name, env_type="gymnasium", num_envs=num, seed=seed, **options)
             assert env.single_observation_space is not None
             assert env.single_action_space is not None
         return env
