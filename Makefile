@@ -77,8 +77,9 @@ test-mypy-range: setup  ## The mypy plugin with the lowest mypy that it supports
 test-native: .venv-native/ready  ## Envs of gymnax, Brax and EnvPool, in an environment of its own (five minutes, 3 GB)
 	.venv-native/bin/python -m pytest -q -m native tests/rl/test_native_envs.py
 
-pin: setup  ## Pin the messages of the mypy plugin again
+pin: setup  ## Pin the messages of the mypy plugin, and what checkers print for streams, again
 	$(BIN)/python -m tests.types.plugin_runs pin
+	$(BIN)/python -m tests.types.streams
 
 docs: setup  ## Build the documentation in site/: open site/index.html; its search needs a server (half a minute)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

@@ -174,6 +174,41 @@ def test_mistakes_of_the_same_kind_are_found(project: Path) -> None:
     assert lines == ["11", "19", "24", "31", "37", "41", "43"]
 
 
+JOINED = """
+from tflow import create_rollout_workers
+from tflow.algos import PPO
+from tflow.losses import A3CLoss, DQNLoss, PPOLoss
+from tflow.rl.envs.samples import MultiCartPole
+from tflow.schedules import Linear
+
+LOSSES = {"ppo": PPOLoss(), "dqn": DQNLoss()}
+
+
+def several() -> object:
+    return create_rollout_workers(env=MultiCartPole, losses=LOSSES, policy_of=lambda agent: "ppo")
+
+
+def one_of(name: str) -> object:
+    losses = {"ppo": PPOLoss(), "a3c": A3CLoss()}
+    return create_rollout_workers(env="CartPole-v1", loss=losses[name])
+
+
+def rates(name: str) -> PPO:
+    known = {"constant": 1e-3, "linear": Linear(1e-3, 0.0)}
+    return PPO(lr=known[name])
+
+
+def said(rate: object) -> PPO:
+    return PPO(lr=rate)  # 26
+"""
+
+
+def test_what_members_have_in_common_is_no_mistake_beside_an_object(project: Path) -> None:
+    write(project, {"joined.py": JOINED})
+    lines = [line.split(":")[1] for line in run("joined.py", cwd=project).stdout.splitlines() if line.startswith("joined.py:")]
+    assert lines == ["26"]
+
+
 HIDDEN = """
 import math
 

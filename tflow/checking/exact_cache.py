@@ -2,13 +2,19 @@
 
 Where two files have one module name and the same text, mypy takes the findings of the first from its cache for the second,
 with the path of the first. And a change that leaves the size as it was, in the same second, it does not notice.
+
+It also lets Python look for garbage less often: mypy keeps what it makes until its end, and looking took a tenth of the time.
 """
 
 from __future__ import annotations
 
+import gc
 import os
 
 from mypy.plugin import Plugin, ReportConfigContext
+
+BEFORE_COLLECTING = 2_000_000
+"""Objects; mypy's own number is a tenth of it."""
 
 
 class ExactCache(Plugin):
@@ -21,4 +27,5 @@ class ExactCache(Plugin):
 
 def plugin(version: str) -> type[ExactCache]:
     """mypy's entry point."""
+    gc.set_threshold(BEFORE_COLLECTING, 50, 50)
     return ExactCache

@@ -13,7 +13,7 @@ from pathlib import Path
 from shutil import rmtree
 from typing import IO, cast
 
-from tflow.checking.engine import PLUGIN, Engine, Said, environment
+from tflow.checking.engine import PARTS_OF_LIBRARIES, PLUGIN, Engine, Said, environment
 from tflow.checking.findings import CheckFailed, Finding
 from tflow.checking.layout import FileGroup, file_groups, imported_in
 from tflow.checking.places import Sources
@@ -90,6 +90,7 @@ class ResidentEngine(Engine):
     """
 
     limit_s = LIMIT_S
+    whole = tuple(PARTS_OF_LIBRARIES)  # files may import them later, and a process that begins anew costs more
 
     def __init__(self, folder: Path, *, skip: Sequence[str] = (), plugin: str = PLUGIN, redefine: bool = True) -> None:
         super().__init__(folder, skip=skip, plugin=plugin, redefine=redefine)

@@ -24,6 +24,7 @@ LAMBDA = "Cannot infer type of lambda"
 """It has defaults, as in loops: ``lambda item, k=k: item * k``."""
 JOINED = re.compile(
     r"incompatible type \"(?:object|function|(?:dict|list|set|tuple)\[[^\"]*\bobject\b[^\"]*)\"|expected \"Callable\[\[object\]"
+    r"|matches argument types? .*\"(?:object|(?:dict|list|set|tuple)\[[^\"]*\bobject\b[^\"]*)\""
 )
 """What several classes have in common."""
 OBJECT = re.compile(r"(:|->)\s*object\b")
@@ -43,9 +44,10 @@ def is_unsure(finding: Finding, text: str) -> bool:
         return False
     if finding.code in REPLACES:
         return any(stands_in(node, finding.line) for node in ast.walk(tree))
-    if '"**dict[' in finding.message or (JOINED.search(finding.message) and not OBJECT.search(text)):
-        return True
     calls = list(calls_around(tree, finding))
+    joined = JOINED.search(finding.message) is not None
+    if '"**dict[' in finding.message or (joined and (not OBJECT.search(text) or gives_shown(calls, finding, tree))):
+        return True
     if "dict[" in finding.message and any(keyword.arg is None for call in calls[-1:] for keyword in call.keywords):
         return True
     about_streams = 'of "Iter"' in finding.message or 'of "ParIter"' in finding.message  # which what they are put into changes
@@ -72,13 +74,38 @@ def calls_around(tree: ast.AST, finding: Finding) -> Iterator[ast.Call]:
                 yield node
 
 
+def gives_shown(calls: list[ast.Call], finding: Finding, tree: ast.AST) -> bool:
+    """True if what is blamed in a call is a mapping or a list that is written down, or one of its members: then what its members
+    have in common is ``object``, and nobody has said so."""
+    given = [expr for call in calls[-1:] for expr in (*call.args, *(each.value for each in call.keywords))]
+    place = finding.line, len(finding.source[: finding.column - 1].encode())
+    blamed = [each for each in given if (each.lineno, each.col_offset) == place] or given
+    names = [each.value if isinstance(each, ast.Subscript) else each for each in blamed]
+    return any(is_shown(each.id, tree) for each in names if isinstance(each, ast.Name))
+
+
+def is_shown(name: str, tree: ast.AST) -> bool:
+    """True for a variable that is only ever set to a display, without an annotation."""
+    made = [node.value for node in ast.walk(tree) if isinstance(node, ast.Assign) and is_target(name, node)]
+    declared = [node for node in ast.walk(tree) if isinstance(node, (ast.AnnAssign, ast.arg)) and name == name_of(node)]
+    return bool(made) and not declared and all(isinstance(each, (ast.Dict, ast.List, ast.Tuple, ast.Set)) for each in made)
+
+
+def is_target(name: str, node: ast.Assign) -> bool:
+    return any(isinstance(each, ast.Name) and each.id == name for each in node.targets)
+
+
+def name_of(node: ast.AnnAssign | ast.arg) -> str:
+    return node.arg if isinstance(node, ast.arg) else node.target.id if isinstance(node.target, ast.Name) else ""
+
+
 def grows_untyped(call: ast.Call, tree: ast.AST) -> bool:
     """True for ``flows.append(...)`` if nobody has said what ``flows`` holds: its first member decided."""
     if not (isinstance(call.func, ast.Attribute) and call.func.attr in GROWS and isinstance(call.func.value, ast.Name)):
         return False
     name = call.func.value.id
     settings = [node for node in ast.walk(tree) if isinstance(node, ast.Assign)]
-    assigned = [node for node in settings if any(isinstance(each, ast.Name) and each.id == name for each in node.targets)]
+    assigned = [node for node in settings if is_target(name, node)]
     return bool(assigned) and all(is_empty(node.value) for node in assigned)
 
 

@@ -87,8 +87,7 @@ class Bindings:
     def given_away(self) -> set[Var]:
         """Variables whose value is changed, or is given to a function that may change it."""
         found = set(self.known.changed)
-        inside = tree.walk(self.scope if isinstance(self.scope, MypyFile) else self.scope.body)
-        for node in inside:
+        for node in self.known.everything:
             if isinstance(node, CallExpr):
                 by = node.callee.fullname if isinstance(node.callee, RefExpr) else ""
                 whole = [each for each, kind in zip(node.args, node.arg_kinds, strict=True) if not kind.is_star()]
@@ -232,7 +231,7 @@ REBOUND: list[tuple[list[nodes.Statement], set[str]]] = []
 def rebound(file: MypyFile) -> set[str]:
     """Names that are declared global or nonlocal somewhere in a file."""
     if not REBOUND or REBOUND[0][0] is not file.defs:
-        inside = tree.walk(file)
+        inside = tree.definitions(file).everything
         names = {name for node in inside if isinstance(node, (nodes.GlobalDecl, nodes.NonlocalDecl)) for name in node.names}
         REBOUND[:] = [(file.defs, names)]
     return REBOUND[0][1]

@@ -9,13 +9,11 @@ from mypy.nodes import (
     AssignmentStmt,
     CallExpr,
     Decorator,
-    Expression,
     ExpressionStmt,
     FuncDef,
     IndexExpr,
     MemberExpr,
     MypyFile,
-    NameExpr,
     Node,
     RefExpr,
     ReturnStmt,
@@ -47,7 +45,7 @@ from tflow.mypy_plugin.labels import Labels
 from tflow.mypy_plugin.report import Checker, said_of, unchecked
 from tflow.mypy_plugin.uses import Uses
 
-EXPECTING = {"raises", "suppress", "assertRaises", "assertRaisesRegex"}
+EXPECTING = {*tree.RAISES, "suppress"}
 MARKS = {"tflow.marks.plan", "tflow.marks.flow"}
 
 
@@ -64,8 +62,9 @@ def look(api: Checker, unit: Unit) -> None:
         if record is not None:
             careful(api, unit, partial(recorded_streams.record, api, unit, scopes))
         return
-    for fn, marked in functions(api, unit):
-        scopes = tree.Scopes(fn, unit if fn is not unit else None, api.tree)
+    whole = tree.Scopes(unit, api.tree)
+    for fn, marked in functions(api, unit, next(iter(whole))):
+        scopes = whole if fn is unit else tree.Scopes(fn, unit, api.tree)
         strict = marked or shapes.mentions_stream(fn.type.ret_type if isinstance(fn.type, CallableType) else None)
         careful(api, fn, streams_of(api, fn, scopes, marked=marked, strict=strict))
         careful(api, fn, partial(ends.check, api, fn, scopes))
@@ -74,11 +73,11 @@ def look(api: Checker, unit: Unit) -> None:
             careful(api, fn, partial(recorded_streams.record, api, fn, scopes))
 
 
-def functions(api: Checker, unit: FuncDef) -> Iterator[tuple[FuncDef, bool]]:
+def functions(api: Checker, unit: FuncDef, known: tree.Definitions) -> Iterator[tuple[FuncDef, bool]]:
     """A function and those inside it; True for those that are marked."""
     symbol = (unit.info.names if unit.info else api.tree.names).get(unit.name)
     yield unit, symbol is not None and is_marked(symbol.node)
-    inside = tree.walk(unit.body)
+    inside = [node for each in known.others for node in tree.walk(each)]
     marked = {id(node.func) for node in inside if isinstance(node, Decorator) and is_marked(node)}
     for inner in inside:
         if isinstance(inner, FuncDef):
@@ -118,8 +117,8 @@ def calls(api: Checker, scopes: tree.Scopes, *, strict: bool) -> None:
     for node in reversed(nodes):
         if isinstance(node, CallExpr):
             for rule in rules:
-                if id(node) not in expected or rule == typed.check:
-                    careful(api, node, partial(rule, node))
+                if not expected or id(node) not in expected or rule == typed.check:
+                    careful(api, node, rule, node)
         if isinstance(node, (CallExpr, ReturnStmt, AssignmentStmt)) and said_of(api, node):
             careful(api, node, partial(inferred.fits, api, scopes, node))
         elif isinstance(node, MemberExpr) and said_of(api, node):
@@ -133,18 +132,12 @@ def calls(api: Checker, scopes: tree.Scopes, *, strict: bool) -> None:
 
 def swallows(api: Checker, node: WithStmt) -> bool:
     """True for a block in which something is expected to be refused, such as ``with pytest.raises(PlanError):``."""
-    return any(shapes.swallows(api.lookup_type_or_none(given)) or expects(given) for given in node.expr)
+    return any(shapes.swallows(api.lookup_type_or_none(given)) or tree.expects(given, EXPECTING) for given in node.expr)
 
 
-def expects(given: Expression) -> bool:
-    """True for ``pytest.raises(...)`` and the like, also where the types of a library are not followed."""
-    callee = given.callee if isinstance(given, CallExpr) else None
-    return isinstance(callee, (NameExpr, MemberExpr)) and callee.name in EXPECTING
-
-
-def careful(api: Checker, where: Node, rule: Callable[[], object]) -> None:
+def careful(api: Checker, where: Node, rule: Callable[..., object], *about: Node) -> None:
     """Whatever goes wrong in a rule is said, and the others go on."""
     try:
-        rule()
+        rule(*about)
     except Exception as error:  # whatever it is, the user's run goes on
         unchecked(api, where, error)

@@ -9,13 +9,14 @@ from typing import TypeAlias
 from mypy.nodes import CallExpr, Context, LambdaExpr, SymbolNode, Var
 
 from tflow.mypy_plugin.facts import Facts
+from tflow.mypy_plugin.labels import CallLabel
 
 
 @dataclass(frozen=True)
 class Use:
     """A stream is consumed ``by`` an operator, somewhere."""
 
-    by: str
+    by: str | CallLabel
     where: Context
     copy: int = 0
     """Of several that stand at one place, such as the members of a list."""
@@ -32,7 +33,7 @@ class Use:
 class StreamEdge:
     """A stream."""
 
-    label: str
+    label: str | CallLabel
     where: Context | None = None
     """Where it got its name; None if it has none."""
     name: str = ""

@@ -73,14 +73,18 @@ class OfFile:
 
     def __init__(self, file: nodes.MypyFile) -> None:
         self.defs = file.defs
-        self.classes = [node.info for node in tree.walk(file) if isinstance(node, nodes.ClassDef)]
-        self.set = tree.definitions(file).set
-        self.set_on_classes = {target.name for node in tree.walk(file) for target in attributes_set(node) if on_class(target)}
+        known = tree.definitions(file)
+        inside = known.everything
+        self.classes = [node.info for node in inside if isinstance(node, nodes.ClassDef)]
+        self.set = known.set
+        self.set_on_classes = {target.name for node in inside for target in attributes_set(node) if on_class(target)}
         """Attributes that are set on classes themselves, wherever that happens."""
 
 
 def attributes_set(node: nodes.Node) -> list[MemberExpr]:
     """The attributes that a statement sets."""
+    if not isinstance(node, nodes.Statement):
+        return []
     targets = node.lvalues if isinstance(node, nodes.AssignmentStmt) else tree.targets(node)
     return [target for target in targets if isinstance(target, MemberExpr)]
 

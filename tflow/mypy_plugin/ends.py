@@ -18,7 +18,7 @@ from tflow.mypy_plugin.shown_types import shown
 def check(api: Checker, fn: FuncDef, scopes: tree.Scopes) -> None:
     """Report a stream that is returned; ``ReportMetrics(stream, workers)`` around it is proposed if both fit."""
     returns = fn.type.ret_type if isinstance(fn.type, CallableType) else None
-    if shapes.as_base(returns, shapes.PLAN) is None:
+    if shapes.as_base(returns, shapes.PLAN) is None or not said_of(api, fn):
         return
     for expr in tree.returns(fn):
         said = [each for each in said_of(api, expr) if of_kind(each, {"return-value"})]

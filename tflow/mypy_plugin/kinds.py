@@ -26,6 +26,7 @@ CONTAINERS = {
 }
 KNOWN = {"builtins", "typing", "tflow", "torch", "numpy", "threading", "_thread", "io", "_io", "logging", "gymnasium", "abc"}
 """Libraries whose objects are not looked into."""
+STUCK = frozenset(CANNOT_TRAVEL)
 
 
 def kind_of(t: Type | None) -> str:
@@ -34,12 +35,12 @@ def kind_of(t: Type | None) -> str:
     if isinstance(found, UnionType):
         kinds = [kind_of(item) for item in found.items]
         return kinds[0] if all(kinds) else ""
-    if not isinstance(found, Instance) or says_itself(found.type):
+    if not isinstance(found, Instance):
         return ""
     names = [base.fullname for base in found.type.mro]
-    if any(name in CAN_TRAVEL for name in names):
+    if STUCK.isdisjoint(names) or not CAN_TRAVEL.isdisjoint(names) or says_itself(found.type):
         return ""
-    kind = next((CANNOT_TRAVEL[name] for name in CANNOT_TRAVEL if name in names), "")
+    kind = next(CANNOT_TRAVEL[name] for name in CANNOT_TRAVEL if name in names)
     return "" if kind == "a live iterator" and library(found.type) not in LIVE else kind
 
 
@@ -61,8 +62,11 @@ def library(info: TypeInfo) -> str:
 
 def says_itself(info: TypeInfo) -> bool:
     """True for a class that says how its objects are sent. In the standard library, those that cannot be sent do that too."""
-    bases = [base for base in info.mro[:-1] if base.fullname not in CANNOT_TRAVEL]
-    return any(base.names.get(method) for base in bases if library(base) not in sys.stdlib_module_names for method in OWN_WAY)
+    for base in info.mro[:-1]:
+        says = any(method in base.names for method in OWN_WAY)
+        if says and base.fullname not in CANNOT_TRAVEL and library(base) not in sys.stdlib_module_names:
+            return True
+    return False
 
 
 def made_of(node: object) -> ProperType | None:

@@ -338,8 +338,7 @@ def attribute_settings(info: nodes.TypeInfo, name: str) -> list[tuple[nodes.Func
 
 def has_subclass(file: nodes.MypyFile, info: nodes.TypeInfo) -> bool:
     """True if a class of the file derives from a class: it may set attributes to something else."""
-    classes = [node.info for node in tree.walk(file) if isinstance(node, nodes.ClassDef)]
-    return any(each is not info and info in each.mro for each in classes)
+    return any(effects.subclasses(file, info))
 
 
 def literal_value(t: Type | None) -> object:

@@ -79,6 +79,24 @@ def parameters(fullname: str) -> Mapping[str, inspect.Parameter]:
     return inspect.signature(found).parameters if inspect.isfunction(found) else {}
 
 
+class CallLabel:
+    """The label of a call, worked out when it is read: most are not."""
+
+    __slots__ = ("call", "labels")
+
+    def __init__(self, labels: Labels, call: CallExpr) -> None:
+        self.labels, self.call = labels, call
+
+    def __str__(self) -> str:
+        return self.labels.call(self.call)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CallLabel) and self.call is other.call
+
+    def __hash__(self) -> int:
+        return id(self.call)
+
+
 class Labels:
     """Labels within one function or module: names are followed to where they are defined."""
 

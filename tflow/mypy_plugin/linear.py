@@ -22,7 +22,8 @@ def reporter(api: Checker) -> Callable[[StreamEdge, Use, Use], None]:
 
     def twice(edge: StreamEdge, first: Use, second: Use) -> None:
         if first.place == second.place:
-            report(api, CODE, in_every_turn(edge.label), second.where)
+            said = in_every_turn(str(edge.label)) if first.turn != second.turn else in_every_call(str(edge.label))
+            report(api, CODE, said, second.where)
         elif edge.branch is not None:
             split, index = edge.branch
             fixes: Fixes = partial(proposals.one_more_branch, api, split, second.where)
@@ -30,7 +31,7 @@ def reporter(api: Checker) -> Callable[[StreamEdge, Use, Use], None]:
             report(api, CODE, said, second.where, first_use(first), fixes=fixes)
         else:
             fixes = partial(proposals.split, api, first.where, second.where)
-            said = sentences.consumed_twice(edge.label, first.by, second.by)
+            said = sentences.consumed_twice(str(edge.label), str(first.by), str(second.by))
             report(api, CODE, said, second.where, first_use(first), fixes=fixes)
 
     return twice
@@ -46,6 +47,14 @@ def in_every_turn(stream: str) -> str:
     return (
         f"The stream {stream} is consumed in every turn of a loop, but was made once, outside. Make it inside the loop, or go "
         f"through its branches: `for branch in stream.split(n)`."
+    )
+
+
+def in_every_call(stream: str) -> str:
+    """A function that is called several times consumes a stream that was made outside."""
+    return (
+        f"The stream {stream} is consumed in every call of this function, which is called more than once, but was made once, "
+        "outside. Make it inside the function, or pass a branch to each call: `a, b = stream.split()`."
     )
 
 

@@ -24,6 +24,7 @@ OTHERS = set(CODES) - ABOUT_TYPES
 GATHERS = {"gather_sync", "gather_rounds", "gather_async", "split"}
 NEED_ARGUMENTS = {"every", "select_shards", "Union", "ParUnion", *(name.rpartition(".")[2] for name in policy.named_by())}
 """What may be refused without any arguments, as gathers may."""
+STARTING = {name.rpartition(".")[2] for name in STARTED}
 __all__ = ["Trial", "literal_value"]
 
 
@@ -113,14 +114,16 @@ class Trial(Trials):
 def worth_trying(call: CallExpr) -> bool:
     """False where nothing can be refused that is not a type error anyway: most methods are about functions and operators."""
     callee = call.callee
-    if isinstance(callee, RefExpr) and callee.fullname in {*policy.picks(), *STARTED, "dataclasses.replace"}:
+    if isinstance(callee, RefExpr) and (
+        callee.fullname in STARTED or callee.fullname in policy.picks() or callee.fullname == "dataclasses.replace"
+    ):
         return True
     if isinstance(callee, RefExpr) and isinstance(callee.node, TypeInfo):
         ours, configures = callee.fullname.startswith(TRIED), any(each.fullname in COMPLETED for each in callee.node.mro)
         if call.args or (configures and not ours):
             return ours or configures
     if not call.args:
-        return isinstance(callee, (NameExpr, MemberExpr)) and callee.name in NEED_ARGUMENTS | GATHERS
+        return isinstance(callee, (NameExpr, MemberExpr)) and (callee.name in NEED_ARGUMENTS or callee.name in GATHERS)
     if isinstance(callee, MemberExpr) and not callee.fullname.startswith(TRIED):
-        return callee.name not in NOT_TRIED or callee.name in {name.rpartition(".")[2] for name in STARTED}
+        return callee.name not in NOT_TRIED or callee.name in STARTING
     return isinstance(callee, RefExpr) and callee.fullname.startswith(TRIED)

@@ -16,7 +16,7 @@ from tflow.mypy_plugin import shapes, tree
 from tflow.mypy_plugin.constants import MISSING
 from tflow.mypy_plugin.edges import Attribute, Members, Method, Sources, State, StreamEdge, Use, Value
 from tflow.mypy_plugin.facts import Facts
-from tflow.mypy_plugin.labels import Labels
+from tflow.mypy_plugin.labels import CallLabel, Labels
 from tflow.mypy_plugin.outside import OutsideFunctions
 from tflow.mypy_plugin.report import Checker
 
@@ -240,7 +240,7 @@ class Names:
 
     # ------------------------------------------------------------------- consuming
 
-    def consume(self, value: Value | None, by: str, where: Context | None, state: State, copy: int = 0) -> None:
+    def consume(self, value: Value | None, by: str | CallLabel, where: Context | None, state: State, copy: int = 0) -> None:
         """The stream becomes part of something else; so do all that are in a list."""
         if value is None or where is None:
             return

@@ -45,12 +45,9 @@ def as_base(t: Type | None, base: str) -> Instance | None:
     proper = get_proper_type(t) if t is not None else None
     if isinstance(proper, TypeVarType):
         return as_base(proper.upper_bound, base)
-    if not isinstance(proper, Instance):
+    if not isinstance(proper, Instance) or not proper.type.has_base(base):
         return None
-    for info in proper.type.mro:
-        if info.fullname == base:
-            return map_instance_to_supertype(proper, info)
-    return None
+    return map_instance_to_supertype(proper, next(info for info in proper.type.mro if info.fullname == base))
 
 
 def stream(t: Type | None) -> Instance | None:
@@ -59,11 +56,11 @@ def stream(t: Type | None) -> Instance | None:
     if isinstance(proper, UnionType):
         found = [stream(item) for item in proper.items if not isinstance(get_proper_type(item), NoneType)]
         return found[0] if found and all(found) else None
-    for base in (ITER, PAR_ITER, PLAN):
-        found_one = as_base(proper, base)
-        if found_one is not None:
-            return found_one
-    return None
+    if isinstance(proper, TypeVarType):
+        return stream(proper.upper_bound)
+    if not isinstance(proper, Instance):
+        return None
+    return next((as_base(proper, base) for base in (ITER, PAR_ITER, PLAN) if proper.type.has_base(base)), None)
 
 
 DEEPEST = 8

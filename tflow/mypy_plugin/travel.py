@@ -111,10 +111,12 @@ def ships() -> dict[str, tuple[str, ...]]:
 
 def described(api: Checker, call: CallExpr, callee: RefExpr) -> Iterator[Expression]:
     """What descriptions of actors are given."""
-    made = shapes.made_by(api.lookup_type_or_none(callee))
-    bases = [base.fullname for base in callee.node.mro] if isinstance(callee.node, TypeInfo) and made is not None else []
+    bases = [base.fullname for base in callee.node.mro] if isinstance(callee.node, TypeInfo) else []
     parameters = next((ships()[name] for name in (callee.fullname, *bases) if name in ships()), ())
-    by_place = shapes.parameters(api.lookup_type_or_none(callee)) if parameters else []
+    t = api.lookup_type_or_none(callee) if parameters else None
+    if t is None or (bases and callee.fullname not in ships() and shapes.made_by(t) is None):
+        return
+    by_place = shapes.parameters(t)
     for place, (given, name) in enumerate(zip(call.args, call.arg_names, strict=True)):
         if (name or (by_place[place] if place < len(by_place) else "")) in parameters:
             yield given

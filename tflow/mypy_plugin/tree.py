@@ -7,6 +7,7 @@ listed here.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 
 from mypy import nodes, patterns
 from mypy.nodes import Expression, FuncDef, FuncItem, LambdaExpr, MypyFile, NameExpr, Node, Var
@@ -71,22 +72,31 @@ ALONE = {nodes.FuncDef, nodes.Decorator, nodes.OverloadedFuncDef, nodes.ClassDef
 
 def children(node: Node) -> list[Node]:
     """What a node consists of."""
-    found: list[Node] = []
+    return parts(node, [])
+
+
+def parts(node: Node, found: list[Node]) -> list[Node]:
+    """As ``children``, added to a list. This is done for every node of a file, several times."""
     for name in CHILDREN.get(type(node), ()):
         value = getattr(node, name)
-        if isinstance(value, Node):
+        if type(value) is list:
+            for each in value:
+                if isinstance(each, Node):
+                    found.append(each)
+                elif each:
+                    found += _nodes_in(each)
+        elif value is not None:
             found.append(value)
-        elif value:
-            _nodes_in(value, found)
     return found
 
 
-def _nodes_in(values: Iterable[object], found: list[Node]) -> None:
+def _nodes_in(values: Iterable[object]) -> Iterator[Node]:
     for value in values:
         if isinstance(value, Node):
-            found.append(value)
-        elif isinstance(value, (list, tuple)):
-            _nodes_in(value, found)
+            yield value
+        elif value is not None:
+            assert isinstance(value, (list, tuple))
+            yield from _nodes_in(value)
 
 
 def walk(node: Node) -> list[Node]:
@@ -96,26 +106,34 @@ def walk(node: Node) -> list[Node]:
     while waiting:
         each = waiting.pop()
         found.append(each)
-        waiting += reversed(children(each))
+        if type(each) in CHILDREN:
+            waiting += parts(each, [])[::-1]
     return found
 
 
-def own(node: Node) -> list[Node]:
-    """As ``walk``, but functions and classes inside are left out: they have a life of their own. Lambdas are not."""
+def own(node: Node, others: list[Node] | None = None) -> list[Node]:
+    """As ``walk``, but functions and classes inside are left out, or added to ``others``: they have a life of their own. Lambdas
+    are not."""
     found: list[Node] = []
     waiting = [node]
     while waiting:
         each = waiting.pop()
+        if type(each) in ALONE and each is not node:
+            if others is not None:
+                others.append(each)
+            continue
         found.append(each)
-        waiting += [child for child in reversed(children(each)) if type(child) not in ALONE]
+        if type(each) in CHILDREN:
+            waiting += parts(each, [])[::-1]
     return found
 
 
 def returns(fn: FuncItem) -> list[Expression]:
     """What a function may return; lambdas inside return something of their own."""
-    inside = [node for node in own(fn.body) if isinstance(node, nodes.ReturnStmt)]
-    others = {id(node) for each in own(fn.body) if isinstance(each, LambdaExpr) for node in own(each.body)}
-    return [node.expr for node in inside if node.expr is not None and id(node) not in others]
+    inside = own(fn.body)
+    others = {id(node) for each in inside if isinstance(each, LambdaExpr) for node in own(each.body)}
+    found = [node.expr for node in inside if isinstance(node, nodes.ReturnStmt) and id(node) not in others]
+    return [expr for expr in found if expr is not None]
 
 
 def captured(fn: FuncItem) -> list[NameExpr]:
@@ -185,7 +203,9 @@ class Definitions:
     def __init__(self, scope: MypyFile | FuncItem) -> None:
         self.set: dict[Var, list[tuple[Expression | None, int]]] = {}
         """How often each is set, and to what; with its place if it is one of several."""
-        self.nodes = own(scope if isinstance(scope, MypyFile) else scope.body)
+        self.others: list[Node] = []
+        """The functions and classes inside."""
+        self.nodes = own(scope if isinstance(scope, MypyFile) else scope.body, self.others)
         self.changed: set[Var] = set()
         """Variables whose value is changed in place."""
         self.more: object = None
@@ -205,6 +225,11 @@ class Definitions:
             else:
                 for target in targets(node):
                     self.add(target, None)
+
+    @cached_property
+    def everything(self) -> list[Node]:
+        """All nodes, also those of the functions and classes inside."""
+        return [*self.nodes, *(node for each in self.others for node in walk(each))]
 
     def change(self, expr: Expression) -> None:
         while isinstance(expr, (nodes.MemberExpr, nodes.IndexExpr)):  # a part of it is changed
@@ -313,6 +338,15 @@ def argument(call: nodes.CallExpr, name: str, place: int = -1) -> Expression | N
 def is_split(expr: Expression) -> bool:
     """True for ``x.split(...)``."""
     return isinstance(expr, nodes.CallExpr) and isinstance(expr.callee, nodes.MemberExpr) and expr.callee.name == "split"
+
+
+RAISES = {"raises", "assertRaises", "assertRaisesRegex"}
+
+
+def expects(given: Expression, by: set[str] = RAISES) -> bool:
+    """True for ``pytest.raises(...)`` and the like, also where the types of a library are not followed."""
+    callee = given.callee if isinstance(given, nodes.CallExpr) else None
+    return isinstance(callee, (NameExpr, nodes.MemberExpr)) and callee.name in by
 
 
 def is_empty(fn: FuncDef) -> bool:

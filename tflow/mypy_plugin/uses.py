@@ -69,9 +69,8 @@ class Uses(Values):
         """What a function of this module does with streams from outside."""
         if fn not in self.effects:
             self.effects[fn] = UNKNOWN  # as long as it is being looked at: it may call itself
-            here = fn.info.module_name if fn.info else fn.fullname.rpartition(".")[0]
             plain = not (fn.is_generator or fn.is_coroutine or fn.is_overload or fn.is_static or fn.is_class)
-            if here == self.api.tree.fullname and plain and fn.body.body and not sets_attributes(fn):
+            if self.is_here(fn) and plain and fn.body.body and not sets_attributes(fn):
                 inner = Uses(self.api, self.labels, strict=False, twice=lambda edge, first, second: None)
                 inner.effects, inner.inside, inner.frames = self.effects, True, [[]]
                 ends = inner.block(fn.body, [self.start()])
@@ -175,7 +174,7 @@ class Uses(Values):
         value = found if isinstance(found, StreamEdge) else None
         if value is not None and value.where is None and all(part.where is None for part in value.parts):
             if not (isinstance(node.expr, CallExpr) and keeps(node.expr.callee)):
-                self.discarded.append((node.expr, value.label))
+                self.discarded.append((node.expr, str(value.label)))
         elif isinstance(node.expr, nodes.ListComprehension) and shapes.stream(self.type_of(node.expr.generator.left_expr)):
             self.discarded.append((node.expr, self.labels.of(node.expr.generator.left_expr)))
         elif isinstance(node.expr, CallExpr) and self.is_split(node.expr):
@@ -210,10 +209,14 @@ class Uses(Values):
             value = self.value(given, state)
             if target is not None:
                 self.set(target, given, value, state)
-        if not any(shapes.swallows(self.type_of(given)) for given in node.expr):
+        expected = any(tree.expects(given) for given in node.expr)
+        if not expected and not any(shapes.swallows(self.type_of(given)) for given in node.expr):
             return self.block(node.body, [state])
         before = unsure(state.copy())  # the body may end anywhere
-        return [before, *self.block(node.body, [state])]
+        twice, self.twice = self.twice, (lambda edge, first, second: None) if expected else self.twice
+        paths = self.block(node.body, [state])
+        self.twice = twice
+        return [before, *paths]
 
     def delete(self, node: nodes.DelStmt, state: State) -> None:
         if isinstance(node.expr, nodes.MemberExpr) and (key := attribute(node.expr)) is not None:

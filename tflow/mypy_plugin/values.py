@@ -14,7 +14,7 @@ from tflow.mypy_plugin import effects, shapes, tree
 from tflow.mypy_plugin.containers import MOST_COPIES, Containers, call_of
 from tflow.mypy_plugin.edges import Attribute, Members, Method, Sources, State, StreamEdge, Use, Value
 from tflow.mypy_plugin.functional import HIGHER_ORDER
-from tflow.mypy_plugin.labels import source
+from tflow.mypy_plugin.labels import CallLabel, source
 from tflow.mypy_plugin.names import attribute
 
 RUNS = {"run", "validate"}
@@ -157,6 +157,10 @@ class Values(Containers):
             key = info, expr.name  # the same for all objects
         return self.outside(key, expr, state)
 
+    def is_here(self, fn: FuncDef) -> bool:
+        """True for what is defined in this file."""
+        return bool((fn.info.module_name if fn.info else fn.fullname.rpartition(".")[0]) == self.api.tree.fullname)
+
     def effect(self, fn: FuncDef) -> effects.Effect:
         """What a function of this module does with streams from outside (``uses.py``)."""
         raise NotImplementedError
@@ -257,7 +261,7 @@ class Values(Containers):
         if receiver is not None and isinstance(call.callee, MemberExpr) and call.callee.name in RUNS:
             self.run(receiver, state)
             return None
-        label = self.labels.call(call)
+        label = CallLabel(self.labels, call)
         sources: Sources = frozenset()
         if receiver is None and not stores(call.callee) and not shapes.mentions_stream(self.type_of(call)):
             for edge, _ in given:  # who returns no stream may have looked at it, run it or stored it
@@ -360,13 +364,15 @@ class Values(Containers):
         state: State,
     ) -> tuple[bool, Value | None]:
         """A call of another function of this module, or of a method, that is given no streams."""
-        if any(shapes.mentions_stream(self.type_of(argument)) for argument in call.args):
-            return False, None
         cached = effects.decorated_with(node, effects.CACHES) if not call.args and receiver is None else None
         if cached is not None and node is not None and shapes.stream(self.type_of(call)) is not None:
             return True, self.outside((node, effects.ITSELF), call, state)
         fn = effects.function_of(node)
-        effect = self.effect(fn) if fn is not None and bool(fn.info) == (receiver is not None) else effects.UNKNOWN
+        if fn is None or bool(fn.info) != (receiver is not None) or not self.is_here(fn):
+            return False, None
+        if any(shapes.mentions_stream(self.type_of(argument)) for argument in call.args):
+            return False, None
+        effect = self.effect(fn)
         if not effect.consumes and effect.returns is None:
             return False, None
         for argument in call.args:

@@ -510,3 +510,10 @@ class Shares:
 class Longer(Shares):
     def inherited(self) -> Iter[int]:
         return Union(self.logged(), self.numbers.take(1))  # PLUGIN linear
+
+
+def called_twice(stream: Iter[int]) -> Iter[int]:
+    def doubled() -> Iter[int]:
+        return stream.map(double)  # PLUGIN linear
+
+    return Union(doubled(), doubled())

@@ -5,7 +5,9 @@ from __future__ import annotations
 from enum import auto, Enum, IntEnum, StrEnum
 from typing import Literal
 
-from tflow import flow, from_range, Iter, Union
+import pytest
+
+from tflow import flow, from_range, Iter, PlanError, Union
 
 ONE, OTHER = "one", "other"
 
@@ -321,3 +323,10 @@ def deleted(stream: Iter[int]) -> Iter[int]:
     first = parts[0]
     del parts[0]
     return Union(first, parts[0])
+
+
+def refused_on_purpose(stream: Iter[int]) -> Iter[int]:
+    doubled = stream.map(double)
+    with pytest.raises(PlanError):
+        Union(doubled, stream).validate()
+    return Union(doubled, from_range(1))
