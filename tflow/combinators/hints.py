@@ -12,7 +12,6 @@ import inspect
 import typing
 from collections import abc
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 from types import UnionType
 from typing import TypeVar, get_args, get_origin, get_type_hints
 
@@ -76,7 +75,6 @@ def columns_of(hint: Hint) -> tuple[str, ...] | None:
     return tuple(name for part in parts for name in get_args(part))
 
 
-@lru_cache(maxsize=1024)  # operators are asked for theirs with every item
 def base_arguments(cls: type, base: type) -> tuple[Hint, ...]:
     """The type arguments with which ``cls`` derives from the generic ``base``."""
     if cls is base:
