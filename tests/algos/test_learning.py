@@ -26,7 +26,7 @@ def trained(algorithm: Algorithm, env_steps: int, enough: float | None = None) -
         pytest.param(A3C(), 40_000, id="A3C", marks=pytest.mark.full),
         pytest.param(A2C(), 40_000, id="A2C"),
         pytest.param(PPO(), 40_000, id="PPO"),
-        pytest.param(DQN(), 12_000, id="DQN"),
+        pytest.param(DQN(), 20_000, id="DQN"),
         pytest.param(ApeX(), 60_000, id="ApeX", marks=pytest.mark.full),
         pytest.param(IMPALA(), 50_000, id="IMPALA"),
     ],

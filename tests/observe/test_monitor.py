@@ -32,7 +32,7 @@ class Millions(gymnasium.RewardWrapper[Any, Any]):  # Any: gymnasium's
 
 WRONG: dict[str, tuple[Algorithm, str]] = {
     "a learning rate that is far too large": (
-        PPO(num_workers=1, num_envs=8, fragment=32, lr=0.3, max_kl=None, model=SMALL),
+        PPO(num_workers=1, num_envs=8, fragment=32, lr=0.5, max_kl=None, model=SMALL),
         "the learning rate is probably too large. Lower lr, or set max_kl.",
     ),
     "a policy that settles before it has found anything": (
