@@ -7,6 +7,7 @@ import threading
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 import gymnasium
@@ -283,6 +284,13 @@ class Titled:
 
 @pytest.mark.parametrize("per_call", [1, 2])
 def test_processes_are_called_by_their_shards_while_they_work(per_call: int) -> None:
-    stream = from_actors(create_actors(Titled, num=2, name="titled"), Titled.title).gather_async(per_call=per_call)
-    with ray_session() as session, stream.take(12).run(runtime=session) as run:
-        assert {*run} == {"ray::titled[0]", "ray::titled[1]"}
+    actors = create_actors(Titled, num=2, name="titled")
+    stream = from_actors(actors, Titled.title).gather_async(per_call=per_call)
+    with ray_session() as session, stream.run(runtime=session) as run:
+        assert len(run.ask(actors, Titled.title)) == 2, "both have started"
+        seen = set[str]()
+        for title in islice(run, 100_000):  # one may answer often before the other has its turn
+            seen.add(title)
+            if len(seen) == 2:
+                break
+    assert seen == {"ray::titled[0]", "ray::titled[1]"}
